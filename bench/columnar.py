@@ -10,7 +10,6 @@ import numpy as np
 from pyflinklike import (
     AggregateFunction,
     AggregatingStateDescriptor,
-    KeyedBatchFunction,
     ReduceFunction,
     ReducingStateDescriptor,
     StateTtlConfig,
@@ -18,6 +17,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.columns import KeyedBatchFunction
 
 __all__ = [
     "Add",

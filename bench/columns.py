@@ -56,7 +56,7 @@ class ColumnGroups(Groups):
             operator.clock.watermark = watermark
             serve(operator, self.stores[index], index, self.reader.read(batch))
             results += operator.outputs.take().main
-            operator.keep_warm()
+            operator.group.keep_warm()
         return results
 
 
@@ -88,7 +88,7 @@ def cold(entries: int, rounds: int = 5) -> list[float]:
 
         def load() -> None:
             for index, store in enumerate(driven.stores):
-                operator.load(store, store.read_head(operator.where(index)), index)  # noqa: B023
+                operator.load(store, store.read_head(operator.group.where(index)), index)  # noqa: B023
 
         taken.append(timed(load)[1])
         operator.close()

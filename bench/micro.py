@@ -29,8 +29,9 @@ from workloads import WORKLOADS, RunningCount, Workload
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, Row, StateBackend, Types
 from pyflinklike._clock import MIN_WATERMARK
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import serve
 from pyflinklike.spark._wire.record_readers import RecordReader
@@ -108,11 +109,13 @@ class Groups:
     def new_operator(self) -> KeyedProcessOperator:
         """Of the workload's function, opened, with nothing warm."""
         operator = make_keyed_operator(
-            self.new_function(),
-            BACKENDS[self.backend](),
-            Types.STRING(),
-            TaskInfo("bench", max_parallelism=len(self.stores)),
-            f"bench-{uuid.uuid4()}",
+            OperatorDeclaration(
+                self.new_function(),
+                BACKENDS[self.backend](),
+                Types.STRING(),
+                TaskInfo("bench", max_parallelism=len(self.stores)),
+                f"bench-{uuid.uuid4()}",
+            )
         )
         operator.open()
         return operator
@@ -144,7 +147,7 @@ class Groups:
                     [pa.array(users, pa.string()), pa.array(totals, kind)], ["user", "total"]
                 )
             )
-            operator.keep_warm()
+            operator.group.keep_warm()
         return results
 
 
@@ -188,7 +191,8 @@ def cold(backend: str, entries: int) -> list[Seconds]:
     rounds = []
     for number in range(_ROUNDS):
         operator = driven.new_operator()
-        rounds.append(timed(lambda: operator.load(store, store.read_head(operator.where(0)), 0)))  # noqa: B023
+        where = operator.group.where(0)
+        rounds.append(timed(lambda: operator.load(store, store.read_head(where), 0)))  # noqa: B023
         rebuilt = operator.backend.count()
         Check(rebuilt, 0).must_be(Check(entries, 0), f"cold {backend}, round {number}")
         operator.close()

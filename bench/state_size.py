@@ -47,8 +47,9 @@ from pyflinklike import (
 )
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.working_state import WorkingState
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.spark import key_by
 from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE
@@ -238,11 +239,15 @@ def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
         else:
             store.segments[row["sequence"]] = row["blob"]
     operator = make_keyed_operator(
-        RunningCount(),
-        HashMapStateBackend(),
-        Types.STRING(),
-        TaskInfo("RunningCount", max_parallelism=_KEY_GROUPS, key_columns=(("user", "string"),)),
-        "weigh",
+        OperatorDeclaration(
+            RunningCount(),
+            HashMapStateBackend(),
+            Types.STRING(),
+            TaskInfo(
+                "RunningCount", max_parallelism=_KEY_GROUPS, key_columns=(("user", "string"),)
+            ),
+            "weigh",
+        )
     )
     operator.open()
     durable = live = entries = 0

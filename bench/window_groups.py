@@ -22,9 +22,10 @@ from typing import Any
 from windowed import Count
 
 from pyflinklike import HashMapStateBackend, Row, Types
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.calls import FunctionCalls
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.windows import (
@@ -71,11 +72,13 @@ class Way:
 
     def __init__(self, function: Any, *, together: bool) -> None:
         self.operator = make_keyed_operator(
-            function,
-            HashMapStateBackend(),
-            Types.STRING(),
-            TaskInfo("windows", max_parallelism=1),
-            str(uuid.uuid4()),
+            OperatorDeclaration(
+                function,
+                HashMapStateBackend(),
+                Types.STRING(),
+                TaskInfo("windows", max_parallelism=1),
+                str(uuid.uuid4()),
+            )
         )
         self.operator.open()
         self.store = InMemoryLogStorage()
@@ -98,7 +101,7 @@ class Way:
         self.operator.clock.watermark = first - 1
         self.spent, began = 0.0, process_time()
         serve(self.operator, self.store, 0, records)
-        self.operator.keep_warm()
+        self.operator.group.keep_warm()
         spent = process_time() - began
         return self.spent, spent, sorted(self.operator.outputs.take().main)
 

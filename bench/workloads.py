@@ -24,7 +24,6 @@ from windowed import session_count, sliding_count, told, tumbling_count
 
 from pyflinklike import (
     AggregatingStateDescriptor,
-    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -37,6 +36,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.columns import KeyedBatchFunction
 
 TIMER_DELAY_MS = 1000
 READ_EVERY = 10

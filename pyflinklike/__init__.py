@@ -9,7 +9,7 @@ from pyflinklike.backends.rocksdb.rocksdb_backend import (
     PredefinedOptions,
 )
 from pyflinklike.backends.state_backend import StateBackend
-from pyflinklike.functions.contexts import ColumnTimerService, RuntimeContext, TimerService
+from pyflinklike.functions.contexts import RuntimeContext, TimerService
 from pyflinklike.functions.dead_letters import DeadLetters
 from pyflinklike.functions.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.functions.metric_group import MetricGroup
@@ -18,7 +18,6 @@ from pyflinklike.functions.process_functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
-    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -63,7 +62,6 @@ __all__ = [
     "BroadcastState",
     "CoFlatMapFunction",
     "CoMapFunction",
-    "ColumnTimerService",
     "DeadLetters",
     "Duration",
     "EmbeddedRocksDBStateBackend",
@@ -72,7 +70,6 @@ __all__ = [
     "Function",
     "HashMapStateBackend",
     "Instant",
-    "KeyedBatchFunction",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",

@@ -27,7 +27,7 @@ from typing import Any, Final, get_type_hints
 
 import attrs
 
-__all__ = ["DOORS", "opens", "pin"]
+__all__ = ["DOORS", "lazily", "opens", "pin"]
 
 DOORS: Final = frozenset(
     {
@@ -89,6 +89,26 @@ def opens(door: dict[str, Any]) -> bool:
     # Not a function of the door's own: to a type checker such a door would have every name.
     door["__getattr__"] = open_and_return
     return False
+
+
+def lazily(door: dict[str, Any], **modules: str) -> None:
+    """Import some names of a door only when the door is asked for them.
+
+    Args:
+        door: The module's `globals()`.
+        modules: The name of the module that defines each of them.
+    """
+
+    def import_and_return(wanted: str) -> Any:
+        if wanted not in modules:
+            msg = f"module {door['__name__']!r} has no attribute {wanted!r}"
+            raise AttributeError(msg, name=wanted)
+        found = door[wanted] = getattr(importlib.import_module(modules[wanted]), wanted)
+        _pin(found, door["__name__"])
+        return found
+
+    # Not a function of the door's own: to a type checker such a door would have every name.
+    door["__getattr__"] = import_and_return
 
 
 def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:

@@ -51,6 +51,7 @@ CORE: Mapping[str, tuple[tuple[str, ...], str]] = {
             "_deprecation",
             "_exports",
             "_messages",
+            "_options",
             "_paths",
             "_type_vars",
         ),
@@ -84,7 +85,7 @@ WINGS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "kafka": (("pyflink", "state_processor"), "Kafka as a data source of Spark"),
     "monitoring": ((), "metrics of queries for Prometheus and OpenTelemetry"),
     "report": (("state_processor",), "pages about queries and their state"),
-    "cli": (("queryable_state", "report", "state_processor"), "what a shell asks"),
+    "cli": (("columns", "queryable_state", "report", "state_processor"), "what a shell asks"),
     "__main__": (("cli",), "the command line as a module"),
     "pyflink": (
         ("kafka", "state_processor"),

@@ -15,7 +15,6 @@ import attrs
 from pyflinklike._changelog.operator_record import OperatorIdentity
 from pyflinklike._clock import Clock, TimeDomain
 from pyflinklike._messages import instance_of, shown
-from pyflinklike._runtime.call_guard import CallGuard
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.outputs import Outputs
 from pyflinklike.errors import (
@@ -50,6 +49,7 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from pyflinklike.state.staged_tables import Stage
 from pyflinklike.state.state_assembly import Assembled, assemble, merge_namespaces
 from pyflinklike.state.table import Setting, Tables, TableSpec
 from pyflinklike.types import TypeInformation
@@ -62,6 +62,7 @@ __all__ = [
     "NamespacedOperatorContext",
     "OperatorParts",
     "OperatorRuntimeContext",
+    "Surroundings",
     "TaskInfo",
     "UnkeyedCallContext",
     "UnkeyedOperatorContext",
@@ -130,7 +131,7 @@ class OperatorParts:
     before_every_call: Sequence[Callable[[], None]]
     metrics: OperatorMetrics
     outputs: Outputs
-    guard: CallGuard | None = None
+    guard: Any = None
 
 
 class OperatorRuntimeContext(RuntimeContext):
@@ -142,7 +143,8 @@ class OperatorRuntimeContext(RuntimeContext):
         clock: Gives TTL the time.
         assembled: Filled with the states by name.
         on_table: Fills each new table with its restored entries.
-        stores: Opens the stores of `get_store`.
+        extensions: What has joined the operator; the first store that is declared adds an entry.
+        surround: Returns what an extension finds around it.
     """
 
     def __init__(
@@ -152,18 +154,21 @@ class OperatorRuntimeContext(RuntimeContext):
         clock: Clock,
         assembled: dict[str, Assembled],
         on_table: Callable[[TableSpec], None],
-        stores: Extension,
+        extensions: list[Extension],
+        surround: Callable[[], Surroundings],
     ) -> None:
         self._task = task
         self._backend = backend
         self._clock = clock
         self._on_table = on_table
-        self._stores = stores
+        self._surround = surround
         self._metrics = MetricGroup()
         self._specs: list[TableSpec] = []
         self._taken: list[StateDescriptor[Any]] = []
         self.assembled = assembled
         """The states made so far, by name."""
+        self.extensions = extensions
+        """What has joined the operator; the list may grow."""
         self.before_every_call: list[Callable[[], None]] = []
         """The steps of TTL, and of stores if there are any, before every record and timer."""
         self.task_answers: dict[str, int] = {}
@@ -244,9 +249,12 @@ class OperatorRuntimeContext(RuntimeContext):
         if taken:
             msg = f"{taken[0]!r} is already declared as a state, got a store {name!r}; rename one"
             raise DeclarationError(msg)
-        store: S = self._stores.open(store_descriptor)
-        if self._stores.begin_call not in self.before_every_call:
-            self.before_every_call.append(self._stores.begin_call)
+        _check_store(store_descriptor)
+        if not self.extensions:
+            extension: Extension = store_descriptor.new_extension(self._surround())
+            self.extensions.append(extension)
+            self.before_every_call.append(extension.begin_call)
+        store: S = self.extensions[0].open(store_descriptor)
         return store
 
     def state_of(self, descriptor: StateDescriptor[S]) -> S:
@@ -288,7 +296,7 @@ class OperatorRuntimeContext(RuntimeContext):
         assembled = self.assembled.get(descriptor.name)
         if assembled is not None:
             return assembled.check(descriptor)
-        if descriptor.name in self._stores:
+        if any(descriptor.name in each for each in self.extensions):
             msg = (
                 f"{descriptor.name!r} is already declared as a store, or part of one, "
                 "got a state of that name; rename one"
@@ -306,6 +314,20 @@ class OperatorRuntimeContext(RuntimeContext):
         self._on_table(spec)
         self._specs.append(spec)
         return made.state
+
+
+def _check_store(descriptor: Any) -> None:
+    """Refuse what declares no store.
+
+    Raises:
+        DeclarationTypeError: It is no descriptor of a kind of store.
+    """
+    if isinstance(descriptor, type) or not hasattr(descriptor, "noun"):
+        remedy = "for example KeyValueStoreDescriptor(name, key_type, value_type)"
+        if hasattr(descriptor, "new_extension"):
+            remedy = instance_of(descriptor, descriptor, remedy)
+        msg = f"get_store takes a descriptor of a kind of store, got {shown(descriptor)}; {remedy}"
+        raise DeclarationTypeError(msg)
 
 
 class CallContext(KeyedProcessFunction.OnTimerContext):
@@ -386,12 +408,13 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         clock: Clock,
         assembled: dict[str, Assembled[Any]],
         on_table: Callable[[TableSpec], None],
-        stores: Extension,
+        extensions: list[Extension],
+        surround: Callable[[], Surroundings],
         *,
         namespace_type: TypeInformation,
         timers: NamespacedTimerService,
     ) -> None:
-        super().__init__(task, backend, clock, assembled, on_table, stores)
+        super().__init__(task, backend, clock, assembled, on_table, extensions, surround)
         self.current = backend.current
         self.timers = timers
         self._namespace_type = namespace_type
@@ -498,10 +521,39 @@ def _no_keys(noun: str, descriptor: Any) -> DeclarationError:
 # What joins an operator
 
 
+@attrs.frozen(kw_only=True)
+class Surroundings:
+    """What an extension finds around it in an operator.
+
+    Args:
+        backend: Holds the tables.
+        clock: Has the watermark; an extension never asks for the processing time.
+        key_type: Thaws the current key.
+        application: The name of the operator, the first part of changelog names.
+        on_table: Is called for each new table, to fill it with what was restored.
+        emit: Sends a value to a side output; the last argument is the key that it belongs to.
+        wants: Returns whether the side output of a tag id is read.
+        timestamp: Returns the time of the current element or timer in ms, or None.
+        position: Returns the first segment that the working state lacks, by key group.
+        stage: Holds what a call has written until it succeeds; None if writes pass at once.
+    """
+
+    backend: Tables
+    clock: Clock
+    key_type: TypeInformation
+    application: str
+    on_table: Callable[[TableSpec], None]
+    emit: Callable[[Any, Any, Any], None]
+    wants: Callable[[str], bool]
+    timestamp: Callable[[], int | None]
+    position: Callable[[], dict[int, int]]
+    stage: Stage | None = None
+
+
 class Extension(Protocol):
     """Adds its own tables to an operator, and follows the operator's calls and batches.
 
-    `StoreRegistry` is one.  `make_keyed_operator` brings extension and operator together.
+    `StoreRegistry` is one; the first descriptor of a store that a function declares makes it.
     """
 
     def __contains__(self, name: object) -> bool:
@@ -516,17 +568,13 @@ class Extension(Protocol):
         """
 
     def get(self, name: str) -> Any:
-        """Return the object that was opened under a name.
-
-        Raises:
-            PyflinklikeError: Nothing was opened under it.
-        """
+        """Return the object that was opened under a name."""
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """Describe each opened object by name, as plain data for the operator record."""
 
     def begin_call(self) -> None:
-        """Begin a record or timer; the operator calls this only after something was opened."""
+        """Begin a record or timer."""
 
     def flush(self) -> None:
         """End the micro-batch of the current key group, which may add outputs."""

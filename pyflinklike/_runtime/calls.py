@@ -4,12 +4,13 @@
 `outputs` gather what the function yields.  An error that it raises becomes one that names the
 method, the key and the element or timer; our own errors keep their class and get a note.
 
-`FunctionCalls` calls a function of one input.  Callers of other functions subclass it, and say
+`FunctionCalls` calls a function of one input.  Most callers of other functions subclass it, and say
 which method takes a record (`_element_call`) and how messages name it (`_name_call`).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from inspect import GEN_CLOSED, getgeneratorstate
 from types import GeneratorType
@@ -38,12 +39,14 @@ from pyflinklike.functions.process_functions import (
 from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
 from pyflinklike.types import TypeInformation
 
-__all__ = ["FunctionCalls", "MapCalls", "NamespacedCalls", "TwoInputCalls"]
+__all__ = ["Caller", "FunctionCalls", "MapCalls", "NamespacedCalls", "TwoInputCalls"]
 
 
 @attrs.frozen
-class FunctionCalls:
-    """Calls a function of one input; a `Caller`.
+class Caller(ABC):
+    """Calls one function, of which the operator knows nothing else.
+
+    The caller alone knows which methods the function has, and what the value of a record is to it.
 
     Args:
         function: The user's function.
@@ -93,20 +96,64 @@ class FunctionCalls:
             msg = f"{self.name()}.close failed: {shown_error(error)}{where_raised(error)}"
             raise UserFunctionError(msg) from error
 
+    @abstractmethod
     def process(
         self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
     ) -> None:
         """Process records of the current group, in order.
 
         Args:
-            keys: In their frozen form.
-            values: The elements.
-            timestamps: In ms, None for an element without event time.
+            keys: The keys in their frozen form.
+            values: For each record the element, or with two inputs the pair of the number of the
+                input and the element.
+            timestamps: The event times in ms, None for an element without event time.
 
         Raises:
             UserFunctionError: The function raised; its writes stay in the working state, which
                 the host must then not commit.
         """
+
+    @abstractmethod
+    def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
+        """Return a function that processes a single record of the current group.
+
+        Returns:
+            A function of the key, the value and the timestamp, with the errors of `process`.
+        """
+
+    @abstractmethod
+    def fire(self, queue: Any, now: int) -> int:
+        """Fire the due timers of a queue, and return their number.
+
+        Args:
+            queue: One of the two queues of the current group, in the form that the caller needs.
+            now: The time of its domain in ms.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+
+    @abstractmethod
+    def repeat(self, called: Called) -> None:
+        """Make a call again that failed elsewhere, and gather its outputs.
+
+        What the function raises comes as it is.  Nothing expires before the call: what the state
+        was when the call failed is what the function finds.
+        """
+
+    def name(self) -> str:
+        """Return the name of the function for messages."""
+        return type(self.function).__qualname__
+
+
+@attrs.frozen
+class FunctionCalls(Caller):
+    """Calls a function of one input."""
+
+    def process(
+        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
+    ) -> None:
+        """Process records of the current group, in order."""
         parts = self._parts
         current, clock, context, outputs = parts.current, parts.clock, parts.context, parts.outputs
         # Asked once for a batch: one loop serves all kinds of functions, and costs none a call more.
@@ -147,11 +194,7 @@ class FunctionCalls:
             current.key, clock.timestamp = NO_KEY, None
 
     def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
-        """Return a function that processes a single record of the current group.
-
-        Returns:
-            A function of the key, the value and the timestamp, with the errors of `process`.
-        """
+        """Return a function that processes a single record of the current group."""
         # Hosts call the returned function for every record, so it looks up nothing that stays the same.
         parts = self._parts
         current, clock, context = parts.current, parts.clock, parts.context
@@ -182,15 +225,7 @@ class FunctionCalls:
         return process_one
 
     def fire(self, queue: TimerQueue, now: int) -> int:
-        """Fire the due timers of a queue, and return their number.
-
-        Args:
-            queue: One of the two queues of the current group.
-            now: The time of its domain in ms.
-
-        Raises:
-            UserFunctionError: The function raised.
-        """
+        """Fire the due timers of a queue, and return their number."""
         # The clock gets no timestamp here: a processing time must not stamp event-time TTL.
         parts = self._parts
         current, context, before = parts.current, parts.context, parts.before_every_call
@@ -258,11 +293,7 @@ class FunctionCalls:
         return None
 
     def repeat(self, called: Called) -> None:
-        """Make a call again that failed elsewhere, and gather its outputs.
-
-        What the function raises comes as it is.  Nothing expires before the call: what the state
-        was when the call failed is what the function finds.
-        """
+        """Make a call again that failed elsewhere, and gather its outputs."""
         parts = self._parts
         current, clock, context = parts.current, parts.clock, parts.context
         current.key, current.namespace = called.key, called.namespace
@@ -280,13 +311,6 @@ class FunctionCalls:
             current.key, current.namespace, clock.timestamp = NO_KEY, NO_NAMESPACE, None
             if is_timer:
                 context.domain = context.fired_at = None
-
-    def name(self) -> str:
-        """Return the name of the function for messages."""
-        function = self.function
-        if isinstance(function, NamespacedFunction):
-            return function.called()
-        return type(function).__qualname__
 
     def _element_call(self) -> Callable[[Any, Any], Iterable[Any] | None]:
         """Return the function to call with the value of a record and the context."""
@@ -414,6 +438,11 @@ def _cause(error: Exception, hidden: str) -> str:
 @attrs.frozen
 class NamespacedCalls(FunctionCalls):
     """Calls a `NamespacedFunction`, which may take records together where nobody can tell."""
+
+    def name(self) -> str:
+        """Return the name of the user's own function for messages."""
+        name: str = self.function.called()
+        return name
 
     def process(
         self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import attrs
 
@@ -36,23 +36,27 @@ from pyflinklike._messages import shown_state
 from pyflinklike._runtime.broadcast_calls import BroadcastCalls, BroadcastStates
 from pyflinklike._runtime.call_contexts import Extension, OperatorRuntimeContext, TaskInfo
 from pyflinklike._runtime.call_guard import LetterOffice
-from pyflinklike._runtime.capsule import Called, FailedCall
+from pyflinklike._runtime.calls import Caller
+from pyflinklike._runtime.capsule import FailedCall
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
-from pyflinklike._runtime.outputs import Outputs, TimedOutputs
+from pyflinklike._runtime.outputs import TimedOutputs
 from pyflinklike._runtime.timer_queue import TimerQueues, Timers
-from pyflinklike.errors import DeclarationError, LocalStateError, PyflinklikeError, StateValueError
-from pyflinklike.functions.contexts import RuntimeContext
+from pyflinklike.errors import (
+    DeclarationError,
+    LocalStateError,
+    PyflinklikeError,
+    StateValueError,
+    UnknownStoreError,
+)
 from pyflinklike.functions.metric_group import Increment, MetricIncrements
 from pyflinklike.state.current_key import NO_KEY
 from pyflinklike.state.state_assembly import Assembled
 from pyflinklike.state.table import TableChanges, TableSpec
 from pyflinklike.state.ttl_config import CLOCK_OF_TTL, StateTtlConfig
 from pyflinklike.state.ttl_rules import TtlRules
-from pyflinklike.types import TypeInformation
 from pyflinklike.types.pickled_type import check_pickled
 
 __all__ = [
-    "Caller",
     "CurrentGroup",
     "KeyedProcessOperator",
     "StateCleanup",
@@ -69,7 +73,6 @@ class KeyedProcessOperator:
         group: Makes key groups current.
         timers: Holds the timer queues of both domains.
         calls: Calls the function.
-        stores: The extension that flushes and closes with the operator.
         cleanup: Deletes expired entries.
         runtime_context: The context that the function is opened with.
         metrics: The numbers for the host.
@@ -82,7 +85,6 @@ class KeyedProcessOperator:
         group: CurrentGroup,
         timers: TimerQueues,
         calls: Caller,
-        stores: Extension,
         cleanup: StateCleanup,
         runtime_context: OperatorRuntimeContext,
         metrics: OperatorMetrics,
@@ -92,7 +94,8 @@ class KeyedProcessOperator:
         self.group = group
         self.timers = timers
         self.event_timers, self.processing_timers = timers.queues
-        self.stores = stores
+        self.extensions = runtime_context.extensions
+        """What has joined the operator, such as the stores of its function; the list may grow."""
         self.cleanup = cleanup
         self.runtime_context = runtime_context
         self.metrics = metrics
@@ -138,12 +141,11 @@ class KeyedProcessOperator:
 
         What the function raises comes as it is.
         """
-        stores = self.stores
-        if stores.begin_call in self.runtime_context.before_every_call:
+        for each in self.extensions:
             self.current.key, self.clock.timestamp = failed.called.key, failed.called.timestamp
-            stores.begin_call()
+            each.begin_call()
         self._calls.repeat(failed.called)
-        stores.flush()
+        self.flush()
 
     @property
     def broadcast_states(self) -> BroadcastStates:
@@ -176,7 +178,8 @@ class KeyedProcessOperator:
         try:
             self._calls.close()
         finally:
-            self.stores.close()
+            for each in self.extensions:
+                each.close()
             self.backend.close()
 
     def abandon(self) -> None:
@@ -225,14 +228,31 @@ class KeyedProcessOperator:
 
     def describe_states(self) -> dict[str, dict[str, Any]]:
         """Describe the declared states and stores by name, as plain data."""
-        states = describe_states(self.group.specs, self.runtime_context.assembled)
-        return {**states, **self.stores.describe()}
+        described = describe_states(self.group.specs, self.runtime_context.assembled)
+        for each in self.extensions:
+            described.update(each.describe())
+        return described
+
+    # Stores
+
+    def store(self, name: str) -> Any:
+        """Return the store of a name.
+
+        Raises:
+            UnknownStoreError: The function has not declared a store of that name.
+        """
+        owners = {opened: each for each in self.extensions for opened in each.describe()}
+        if name not in owners:
+            msg = f"no store {name!r} is declared, got only {sorted(owners)}; check the name"
+            raise UnknownStoreError(msg)
+        return owners[name].get(name)
+
+    def flush(self) -> None:
+        """Have stores write what they hold back, at the end of a bundle; this may add outputs."""
+        for each in self.extensions:
+            each.flush()
 
     # Key groups
-
-    def where(self, index: int) -> str:
-        """Name a key group for messages."""
-        return self.group.where(index)
 
     def load(
         self, storage: LogStorage, head: Head | None, state: WorkingState | int
@@ -242,10 +262,6 @@ class KeyedProcessOperator:
         if self.guard is not None:
             self.guard.begin_group(loaded.index, NO_LETTERS if head is None else head.letters)
         return loaded
-
-    def enter(self, state: WorkingState) -> None:
-        """Make a key group current, with its working state as it is."""
-        self.group.enter(state)
 
     def commit(
         self,
@@ -263,8 +279,8 @@ class KeyedProcessOperator:
         Returns:
             None if nothing is stored for the group.
         """
-        # Before the log, since stores write what they have cached; this may add outputs, too.
-        self.stores.flush()
+        # Before the log, since stores write what they have cached.
+        self.flush()
         if self.guard is not None:
             times = attrs.evolve(times, letters=self.guard.end_group())
         head = self.group.commit(storage, head, times)
@@ -282,10 +298,6 @@ class KeyedProcessOperator:
         """
         if self.guard is not None:
             self.guard.check_share()
-
-    def keep_warm(self) -> None:
-        """Let the backend keep the current group, once nothing of the batch can fail here."""
-        self.group.keep_warm()
 
     def snapshot(self) -> bytes:
         """Return the current group as one segment, without a change of the working state."""
@@ -619,16 +631,20 @@ class StateCleanup:
 
     Args:
         assembled: The states by name; the mapping may grow.
+        clock: Has both times.
+        extensions: These delete their expired entries, by their own rules, whenever states do; the
+            list may grow.
     """
 
-    def __init__(self, assembled: Mapping[str, Assembled], clock: Clock) -> None:
+    def __init__(
+        self,
+        assembled: Mapping[str, Assembled],
+        clock: Clock,
+        extensions: Iterable[Extension] = (),
+    ) -> None:
         self._assembled = assembled
         self._clock = clock
-        self._extensions: list[Extension] = []
-
-    def join(self, extension: Extension) -> None:
-        """Let an extension delete its expired entries, by its own rules, whenever states do."""
-        self._extensions.append(extension)
+        self._extensions = extensions
 
     def now(self) -> int:
         """Return the processing time in ms."""
@@ -747,76 +763,3 @@ def describe_ttl(ttl: StateTtlConfig) -> dict[str, Any]:
         "visibility": ttl.get_state_visibility().name,
         "time": ttl.get_ttl_time_characteristic().name,
     }
-
-
-class Caller(Protocol):
-    """Calls one function, as `FunctionCalls` does.
-
-    The operator knows nothing else of a function.  The caller alone knows which methods the function
-    has, and what the value of a record is to it.
-    """
-
-    @property
-    def function(self) -> Any:
-        """The user's function."""
-
-    @property
-    def key_type(self) -> TypeInformation:
-        """The type of the keys."""
-
-    @property
-    def outputs(self) -> Outputs:
-        """The outputs that the host has not taken yet."""
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the function, which declares its states.
-
-        Raises:
-            UserFunctionError: The function raised.
-        """
-
-    def close(self) -> None:
-        """Close the function.
-
-        Raises:
-            UserFunctionError: The function raised.
-        """
-
-    def process(
-        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
-    ) -> None:
-        """Process records of the current group, in order.
-
-        Args:
-            keys: In their frozen form.
-            values: For each record the element, or with two inputs the pair of the number of the
-                input and the element.
-            timestamps: In ms, None for an element without event time.
-
-        Raises:
-            UserFunctionError: The function raised.
-        """
-
-    def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
-        """Return a function that processes a single record of the current group.
-
-        Returns:
-            A function of the key, the value and the timestamp, with the errors of `process`.
-        """
-
-    def repeat(self, called: Called) -> None:
-        """Make a call again that failed elsewhere; what the function raises comes as it is."""
-
-    def fire(self, queue: Any, now: int) -> int:
-        """Fire the due timers of a queue, and return their number.
-
-        Args:
-            queue: `Timers` of the current group, in the form that the function's operator has.
-            now: The time of its domain in ms.
-
-        Raises:
-            UserFunctionError: The function raised.
-        """
-
-    def name(self) -> str:
-        """Return the name of the function for messages."""

@@ -181,7 +181,7 @@ def serve(
         CorruptStateError, IncompatibleStateError: The log is damaged, or another operator's.
     """
     index = state if isinstance(state, int) else state.index
-    head = storage.read_head(operator.where(index))
+    head = storage.read_head(operator.group.where(index))
     operator.load(storage, head, state)
     call(operator, records, early)
     return commit(operator, storage, head, waking=waking, served_at=served_at)
@@ -216,7 +216,7 @@ def begin(
     Raises:
         IncompatibleStateError: A state was written under another declaration.
     """
-    where = operator.where(index)
+    where = operator.group.where(index)
     head = storage.read_head(where)
     if head is not None and head.served_at != served_at:
         return None
@@ -291,7 +291,7 @@ def enter_bounded(operator: KeyedProcessOperator, index: int, processing_time: i
     """
     operator.clock.watermark = MIN_WATERMARK
     operator.clock.processing_time = processing_time
-    operator.enter(WorkingState(index))
+    operator.group.enter(WorkingState(index))
 
 
 def end_bounded(operator: KeyedProcessOperator) -> None:
@@ -301,7 +301,7 @@ def end_bounded(operator: KeyedProcessOperator) -> None:
         UserFunctionError: The function raised.
     """
     operator.end_batch()
-    operator.stores.flush()
+    operator.flush()
 
 
 _BUNDLE = 1_000
@@ -343,7 +343,7 @@ class ElementBundles:
         if self._is_on_disk and self._processed >= _BUNDLE:
             self.end()
         else:
-            self._operator.stores.flush()
+            self._operator.flush()
 
     def end(self) -> None:
         """End the bundle: flush the stores, and move working state to where the backend keeps it.
@@ -352,6 +352,6 @@ class ElementBundles:
             HostError: The backend cannot keep it.
         """
         self._processed = 0
-        self._operator.stores.flush()
+        self._operator.flush()
         if self._is_on_disk:
             self._operator.group.settle()

@@ -15,7 +15,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pyflinklike._changelog.working_state import KeyedStateBackend, WorkingState
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike.errors import DeclarationValueError
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Changes, Table, TableChanges, TableSpec
 
@@ -33,29 +32,6 @@ class StateBackend(WithoutJava, ABC):
             current: Tells the tables the current key.
             owner: Names the operator of one query: only its own working state is kept warm for it.
         """
-
-    def create_columnar_state_backend(
-        self,
-        current: CurrentKey,
-        owner: str,
-        key_kind: Any,
-    ) -> KeyedStateBackend:
-        """Create the tables of one instance of an operator whose state lies in columns.
-
-        Args:
-            current: Tells the tables the current key.
-            owner: Names the operator of one query: only its own working state is kept warm for it.
-            key_kind: Arrow's type of the keys.
-
-        Raises:
-            DeclarationValueError: This backend has no columns.
-        """
-        msg = (
-            f"a KeyedBatchFunction keeps its state in columns, which {self} does not have, got "
-            f"{self!r}; use HashMapStateBackend() (both read the same checkpoint), or a "
-            "KeyedProcessFunction"
-        )
-        raise DeclarationValueError(msg)
 
     def __str__(self) -> str:
         return type(self).__name__

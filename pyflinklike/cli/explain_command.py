@@ -18,8 +18,9 @@ import click
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._clock import MIN_WATERMARK
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.cli.answer_choice import choose_state, is_savepoint
 from pyflinklike.cli.answers import Answers
@@ -152,7 +153,7 @@ def _declarations(function: Function, record: OperatorRecord) -> Mapping[str, Ma
         identity.name, max_parallelism=identity.max_parallelism, key_columns=identity.key_columns
     )
     operator = make_keyed_operator(
-        function, HashMapStateBackend(), type_of(identity.key), task, "explain"
+        OperatorDeclaration(function, HashMapStateBackend(), type_of(identity.key), task, "explain")
     )
     with redirect_stdout(sys.stderr):
         operator.open()

@@ -27,12 +27,7 @@ from pyflinklike.cli.explain_command import import_function
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
 from pyflinklike.functions.dead_letters import LETTER_FIELDS
 from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.testing import (
-    BroadcastHarness,
-    KeyedBatchHarness,
-    KeyedProcessHarness,
-    KeyedTwoInputHarness,
-)
+from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness, KeyedTwoInputHarness
 from pyflinklike.testing.operator_harness import OperatorHarness, read_failure
 from pyflinklike.types.catalog import type_of
 
@@ -129,6 +124,8 @@ def _harness(
         ]
         return BroadcastHarness.of_failure(capsule, function, states, allow_pickle=allow_pickle)
     if failed.facts.inputs == BATCHES:
+        from pyflinklike.columns import KeyedBatchHarness  # needs NumPy, which an extra brings
+
         return KeyedBatchHarness.of_failure(capsule, function, allow_pickle=allow_pickle)
     return KeyedProcessHarness.of_failure(capsule, function, allow_pickle=allow_pickle)
 

@@ -1,25 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batches of a `KeyedBatchFunction`, their groups by key, and states as columns.
+"""Functions of batches of records, with state and timers as columns, and the harness to test them.
 
-It needs NumPy: `pip install '.[columns]'`; the extra `spark` has it, too.
+They need NumPy: `pip install '.[columns]'`; the extra `spark` has it, too.
 """
 
-from pyflinklike._exports import pin
-from pyflinklike.columns.column_state import (
-    ColumnMapEntries,
-    ColumnMapItems,
-    ColumnMapState,
-    ColumnState,
-)
-from pyflinklike.columns.keyed_batch import Groups, KeyedBatch
+from typing import TYPE_CHECKING
+
+from pyflinklike._checks import install
+from pyflinklike._exports import lazily, pin
+from pyflinklike.errors import RequirementError
+
+try:
+    from pyflinklike.columns.column_state import (
+        ColumnMapEntries,
+        ColumnMapItems,
+        ColumnMapState,
+        ColumnState,
+    )
+    from pyflinklike.columns.keyed_batch import Groups, KeyedBatch
+    from pyflinklike.columns.keyed_batch_function import ColumnTimerService, KeyedBatchFunction
+except ImportError as error:
+    msg = (
+        f"a KeyedBatchFunction needs the package numpy, got {error}; "
+        f"{install('columns')} wherever it runs"
+    )
+    raise RequirementError(msg) from error
+
+if TYPE_CHECKING:
+    from pyflinklike.columns.batch_harness import KeyedBatchHarness
 
 __all__ = [
     "ColumnMapEntries",
     "ColumnMapItems",
     "ColumnMapState",
     "ColumnState",
+    "ColumnTimerService",
     "Groups",
     "KeyedBatch",
+    "KeyedBatchFunction",
+    "KeyedBatchHarness",
 ]
 
 pin(globals())
+# A worker needs no harness.
+lazily(globals(), KeyedBatchHarness="pyflinklike.columns.batch_harness")

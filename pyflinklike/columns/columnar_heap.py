@@ -10,14 +10,32 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.heap.keyed_heap import HeapKeyedStateBackend
 from pyflinklike.columns.column_tables import ColumnTable, KeyGroupColumns, MapTable
+from pyflinklike.errors import DeclarationValueError
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import RESERVED_PREFIX, Changes, ColumnChanges, Shape, TableSpec
 
-__all__ = ["ColumnarStateBackend"]
+__all__ = ["ColumnarStateBackend", "check_columnar"]
 
 _COLUMNS = f"{RESERVED_PREFIX}columns"
+
+
+def check_columnar(state_backend: Any) -> HashMapStateBackend:
+    """Return a backend whose working state can lie in columns.
+
+    Raises:
+        DeclarationValueError: It has no columns.
+    """
+    if not isinstance(state_backend, HashMapStateBackend):
+        msg = (
+            f"a KeyedBatchFunction keeps its state in columns, which {state_backend} does not have, "
+            f"got {state_backend!r}; use HashMapStateBackend() (both read the same checkpoint), or a "
+            "KeyedProcessFunction"
+        )
+        raise DeclarationValueError(msg)
+    return state_backend
 
 
 class ColumnarStateBackend(HeapKeyedStateBackend):

@@ -11,9 +11,11 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from pyflinklike._runtime.outputs import Outputs
+from pyflinklike.columns.columnar_heap import check_columnar
 from pyflinklike.columns.columnar_records import ColumnReader, ColumnRecords
 from pyflinklike.columns.keyed_batch import KeyReader
 from pyflinklike.errors import OutputError, StateValueError
+from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.arrow_encoder import check_nulls
 from pyflinklike.spark._wire.output_layout import OutputLayout
 from pyflinklike.spark._wire.record_readers import RecordReader
@@ -21,7 +23,26 @@ from pyflinklike.spark._wire.schema import InstantKeyTypeInfo, arrow_schema
 from pyflinklike.types.arrow_rows import to_python
 from pyflinklike.types.conversions import cast_column
 
-__all__ = ["ColumnLayout", "ColumnRecordReader"]
+__all__ = ["ColumnLayout", "ColumnRecordReader", "in_columns"]
+
+
+def in_columns(plan: Plan) -> Plan:
+    """Return a plan that reads and writes columns where another plan does so with rows.
+
+    Raises:
+        DeclarationValueError: The backend has no columnar state.
+    """
+    check_columnar(plan.state_backend)  # on the driver, not in the first task
+    assert isinstance(plan.reader, RecordReader)  # such a function has one input
+    return attrs.evolve(
+        plan,
+        reader=ColumnRecordReader(**_fields(plan.reader)),
+        layout=ColumnLayout(**_fields(plan.layout)),
+    )
+
+
+def _fields(made: Any) -> dict[str, Any]:
+    return {field.name: getattr(made, field.name) for field in attrs.fields(type(made))}
 
 
 @attrs.frozen

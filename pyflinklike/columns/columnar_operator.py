@@ -8,7 +8,7 @@ keyed functions run on: loading, commits, compaction, cleanup, the nonce.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import attrs
@@ -16,38 +16,30 @@ import numpy as np
 import pyarrow as pa
 
 from pyflinklike._changelog.entry_codec import encode_columns
-from pyflinklike._changelog.key_group_log import KeyGroupLog
+from pyflinklike._changelog.working_state import KeyedStateBackend
 from pyflinklike._clock import MIN_WATERMARK, Clock, TimeDomain
 from pyflinklike._messages import shown, shown_error, whole_message
-from pyflinklike._runtime.call_contexts import (
-    ClockReadings,
-    OperatorParts,
-    OperatorRuntimeContext,
-    TaskInfo,
-)
+from pyflinklike._runtime.assembly import OperatorAssembly, OperatorDeclaration
+from pyflinklike._runtime.call_contexts import ClockReadings, OperatorRuntimeContext
 from pyflinklike._runtime.call_guard import LetterOffice, is_of_a_record
-from pyflinklike._runtime.calls import FunctionCalls
+from pyflinklike._runtime.calls import Caller
 from pyflinklike._runtime.capsule import (
-    BATCHES,
     ELEMENT,
     TIMER,
     Called,
     CapsuleWriter,
     write_record,
 )
-from pyflinklike._runtime.keyed_operator import (
-    CurrentGroup,
-    KeyedProcessOperator,
-    StateCleanup,
-)
+from pyflinklike._runtime.function_kinds import FunctionKind
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.user_errors import hint, where_raised
-from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.columns.column_state import ColumnMapState, ColumnState, user_key_column
 from pyflinklike.columns.column_tables import BatchRows, TtlColumns
+from pyflinklike.columns.columnar_heap import ColumnarStateBackend, check_columnar
 from pyflinklike.columns.columnar_records import ColumnOutputs, DistinctKeys, KeyColumns
 from pyflinklike.columns.columnar_timers import ColumnTimerQueue, KeyedColumnTimerService
 from pyflinklike.columns.keyed_batch import Groups, KeyedBatch
+from pyflinklike.columns.keyed_batch_function import ColumnTimerService, KeyedBatchFunction
 from pyflinklike.columns.value_columns import value_column
 from pyflinklike.columns.vectors import has_hashes
 from pyflinklike.errors import (
@@ -58,105 +50,92 @@ from pyflinklike.errors import (
     PyflinklikeError,
     StateAccessError,
     StateValueError,
-    UnknownStoreError,
     UserFunctionError,
 )
-from pyflinklike.functions.contexts import ColumnTimerService
 from pyflinklike.functions.dead_letters import LETTER_FIELDS, DeadLetters
 from pyflinklike.functions.output_tag import OutputTag
-from pyflinklike.functions.process_functions import KeyedBatchFunction
-from pyflinklike.state.current_key import NO_NAMESPACE, CurrentKey
+from pyflinklike.state.current_key import NO_NAMESPACE
 from pyflinklike.state.descriptors import MapStateDescriptor, StateDescriptor
 from pyflinklike.state.state_assembly import Assembled
 from pyflinklike.state.table import Shape, TableSpec
-from pyflinklike.types import TypeInformation
 from pyflinklike.types.pickled_type import check_pickled
 
-__all__ = ["make_columnar_operator"]
+__all__ = ["ColumnarAssembly", "ColumnarCalls"]
 
 
-def make_columnar_operator(
-    function: Any,
-    state_backend: StateBackend,
-    key_type: TypeInformation,
-    task: TaskInfo,
-    owner: str,
-    *,
-    refused_timers: Mapping[TimeDomain, PyflinklikeError] | None = None,
-    allow_pickle: bool = True,
-    on_error: DeadLetters | None = None,
-    drop_states: Collection[str] = (),
-) -> KeyedProcessOperator:
-    """Make an operator whose function has its state in columns; it is not open yet.
-
-    Args:
-        function: A `KeyedBatchFunction`.
-        state_backend: Makes the backend, which must have columns.
-        key_type: The type of the keys; the key index has its Arrow type.
-        task: The task that this instance serves; its name is the operator's.
-        owner: A name of this operator in this query; operators do not share working state.
-        refused_timers: Domains whose timers the host cannot fire, with the remedy.
-        allow_pickle: Whether state may be unpickled.
-        on_error: Makes dead letters of records and timers on which the function raises; None to
-            fail.
-        drop_states: The names of states that the function does not declare and that leave the log.
+class ColumnarAssembly(OperatorAssembly):
+    """The assembly of a `KeyedBatchFunction`, whose state lies in columns.
 
     Raises:
         DeclarationValueError: The backend has no columns, keys would have to be unpickled, or keys
             of that type cannot be a column.
     """
-    if not allow_pickle:
-        check_pickled(f"operator {task.name!r}, keys", key_type)
-    if not has_hashes(key_type.arrow_type):
-        msg = (
-            f"operator {task.name!r}: keys of a KeyedBatchFunction are declared as ints, bools, "
-            f"dates, strings or tuples of these, got {key_type}; leave the type of the keys out, "
-            "which takes keys of any type"
-        )
-        raise DeclarationValueError(msg)
-    clock, current, metrics, outputs = Clock(), CurrentKey(), ColumnMetrics(), ColumnOutputs()
-    backend = state_backend.create_columnar_state_backend(current, owner, key_type.arrow_type)
-    batch = BatchRows()
-    event_timers, processing_timers = (ColumnTimerQueue(domain, backend) for domain in TimeDomain)
-    refused = _domain_refusals(function, refused_timers or {})
-    timers = KeyedColumnTimerService(clock, event_timers, processing_timers, batch, refused)
-    assembled: dict[str, Assembled[Any]] = {}
-    cleanup = StateCleanup(assembled, clock)
-    log = KeyGroupLog(
-        backend, key_type, task.identity(key_type), cleanup, metrics, drop_states=drop_states
-    )
-    group = CurrentGroup(backend, log, assembled, timers.queues, allow_pickle=allow_pickle)
-    stores = _NoStores()
-    runtime = ColumnarRuntimeContext(task, backend, clock, assembled, group.declare, stores)
-    runtime.batch = batch
-    context: Any = ColumnarContext(clock, outputs.emit_side_columns, timers)
-    before = runtime.before_every_call
-    parts = OperatorParts(key_type, current, clock, context, before, metrics, outputs)
-    key_columns = KeyColumns(key_type, [name for name, _ in task.key_columns])
-    guard = None
-    if on_error is not None:
-        names = tuple(name for name, _ in task.key_columns)
-        capsules = None
-        if on_error.capsule_bytes:
-            writer = CapsuleWriter(
-                key_type=key_type,
-                namespace_type=None,
-                task=lambda: runtime.task,
-                clock=clock,
-                function=lambda: calls.name(),  # noqa: PLW0108 - made below
-                inputs=BATCHES,
-                most=on_error.capsule_bytes,
+
+    def __init__(self, declared: OperatorDeclaration, kind: FunctionKind) -> None:
+        self.batch, self.rows = BatchRows(), ColumnOutputs()
+        super().__init__(declared, kind)
+
+    def _make_metrics(self) -> ColumnMetrics:
+        return ColumnMetrics()
+
+    def _make_backend(self) -> KeyedStateBackend:
+        task, key_type, backend = self.task, self.key_type, self.declared.state_backend
+        if not self.declared.allow_pickle:
+            check_pickled(f"operator {task.name!r}, keys", key_type)
+        if not has_hashes(key_type.arrow_type):
+            msg = (
+                f"operator {task.name!r}: keys of a KeyedBatchFunction are declared as ints, bools, "
+                f"dates, strings or tuples of these, got {key_type}; leave the type of the keys out, "
+                "which takes keys of any type"
             )
-            capsules = BatchCapsules(writer, timers.queues, assembled)
+            raise DeclarationValueError(msg)
+        most, owner = check_columnar(backend).max_warm_bytes, self.declared.owner
+        return ColumnarStateBackend(self.current, owner, most, key_type.arrow_type)
+
+    def _make_staged(self) -> None:
+        return None  # the backend undoes calls by itself
+
+    def _make_timers(self) -> KeyedColumnTimerService:
+        queues = (ColumnTimerQueue(domain, self.backend) for domain in TimeDomain)
+        refused = _domain_refusals(self.function, self.declared.refused_timers or {})
+        return KeyedColumnTimerService(self.clock, *queues, self.batch, refused)
+
+    def _make_context(self) -> ColumnarContext:
+        return ColumnarContext(self.clock, self.rows.emit_side_columns, self.timers)
+
+    def _make_outputs(self) -> ColumnOutputs:
+        return self.rows
+
+    def _make_runtime(self) -> ColumnarRuntimeContext:
+        runtime = self._open_with(ColumnarRuntimeContext)
+        runtime.batch = self.batch
+        return runtime
+
+    def _make_guard(self) -> LetterOffice | None:
+        on_error, backend = self.declared.on_error, self.backend
+        if on_error is None:
+            return None
+        names, capsules = tuple(name for name, _ in self.task.key_columns), None
+        if on_error.capsule_bytes:
+            writer = self._make_capsule_writer(on_error.capsule_bytes)
+            capsules = BatchCapsules(writer, self.timers.queues, self.assembled)
         guard = BatchGuard(
-            on_error, clock, metrics, task.name, names, backend, outputs, assembled, capsules
+            on_error,
+            self.clock,
+            self.metrics,
+            self.task.name,
+            names,
+            backend,
+            self.rows,
+            self.assembled,
+            capsules,
         )
-        guard.watch(runtime.get_metrics_group())
-        guard.begin_task(task.batch)
-    calls = ColumnarCalls(function, parts, backend, batch, key_columns, guard)
-    return KeyedProcessOperator(
-        clock, group, timers, calls, stores, cleanup, runtime, metrics, guard
-    )
+        self._begin_guard(guard)
+        return guard
+
+    def _make_calls(self) -> ColumnarCalls:
+        key_columns = KeyColumns(self.key_type, [name for name, _ in self.task.key_columns])
+        return ColumnarCalls(self.function, self._parts(), self.backend, self.batch, key_columns)
 
 
 def _domain_refusals(
@@ -170,53 +149,22 @@ def _domain_refusals(
     return {domain: DeclarationError(msg) for domain in TimeDomain}
 
 
-class _NoStores:
-    """The `Extension` of an operator without stores."""
-
-    def __contains__(self, name: object) -> bool:
-        return False
-
-    def open(self, descriptor: Any) -> Any:
-        """Raise always: `get_store` of the context refuses before it asks an extension."""
-        raise NotImplementedError(descriptor)
-
-    def get(self, name: str) -> Any:
-        """Refuse every name.
-
-        Raises:
-            UnknownStoreError: Always.
-        """
-        msg = f"a KeyedBatchFunction has no stores, got {name!r}; use a KeyedProcessFunction"
-        raise UnknownStoreError(msg)
-
-    def describe(self) -> dict[str, dict[str, Any]]:
-        """Return no declarations."""
-        return {}
-
-    def close(self) -> None:
-        """Do nothing, as at every step that an extension follows."""
-
-    begin_call = flush = drop_expired = close
-
-
 # Calls
 
 
 @attrs.frozen
-class ColumnarCalls(FunctionCalls):
+class ColumnarCalls(Caller):
     """Calls a function of batches.
 
     Args:
         backend: Holds the columns of the current key group.
         batch: Shared with states and timers, which read from it the rows of the batch's keys.
         key_columns: Makes the key columns that a batch of timers shows.
-        guard: Makes dead letters of records and timers; None where they fail.
     """
 
     _backend: Any
     _batch: BatchRows
     _key_columns: KeyColumns
-    _guard: BatchGuard | None = None
 
     def open(self, runtime_context: Any) -> None:
         """Open the function, which declares its states.
@@ -251,10 +199,11 @@ class ColumnarCalls(FunctionCalls):
 
     def _call(self, method: Callable[..., Any], rows: Any, values: Any, timestamps: Any) -> None:
         """Call a method for a batch, and gather its outputs; or make dead letters of what raises."""
-        if self._guard is None:
+        guard = self._parts.guard
+        if guard is None:
             self._call_once(method, rows, values, timestamps)
             return
-        self._guard.add_calls(len(values))
+        guard.add_calls(len(values))
         self._call_in_halves(method, rows, values, timestamps)
 
     def _call_in_halves(
@@ -265,7 +214,7 @@ class ColumnarCalls(FunctionCalls):
         Where a batch is cut must not matter to the function, and the records of a key stay in their
         order.  One of n that raises costs about 2 log n calls.
         """
-        guard = self._guard
+        guard = self._parts.guard
         assert guard is not None
         guard.begin()
         failure: Exception | None = None

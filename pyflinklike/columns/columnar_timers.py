@@ -25,13 +25,13 @@ from pyflinklike._runtime.call_contexts import ClockReadings
 from pyflinklike._runtime.timer_queue import MOST_AT_THE_END, next_round
 from pyflinklike.columns.arrays import check_codes, plain_array
 from pyflinklike.columns.column_tables import BatchRows, MapTable
+from pyflinklike.columns.keyed_batch_function import ColumnTimerService
 from pyflinklike.errors import (
     PyflinklikeError,
     StateAccessError,
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.functions.contexts import ColumnTimerService
 from pyflinklike.state.timer_agenda import Agenda, timers_spec
 
 __all__ = ["ColumnTimerQueue", "KeyedColumnTimerService"]

@@ -44,7 +44,7 @@ class KeyedBatch:
 
     A batch holds all records that one call is for, of any number of keys.  The host decides where
     the records of a key are cut into batches, and results must not depend on it:
-    `pyflinklike.testing.cuts` tests that.
+    `pyflinklike.columns.cuts` tests that.
 
     Args:
         records: The records, in the order in which they came.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from pyflinklike._messages import shown
 from pyflinklike._type_vars import ACC, IN, OUT, K, T, V
@@ -39,7 +39,6 @@ from pyflinklike.state.table import Setting
 
 __all__ = [
     "Attempt",
-    "ColumnTimerService",
     "KeyedStateStore",
     "NamespacedRuntimeContext",
     "NamespacedTimerService",
@@ -168,9 +167,15 @@ class RuntimeContext(KeyedStateStore):
 class StoreDeclaration(Protocol[S_co]):
     """The part of a store's descriptor that this layer knows: the store that it declares."""
 
+    noun: ClassVar[str]
+    """The name of its kind."""
+
     @property
     def name(self) -> str:
         """The name of the store, unique within the function."""
+
+    def new_extension(self, surroundings: Any) -> Any:
+        """Return what opens the stores of an operator, of what it finds around it there."""
 
     def new_store(self) -> S_co:
         """Make the store, which is not open yet."""
@@ -224,80 +229,6 @@ class TimerService(ABC):
 
         A timer that is firing is not among them: it is removed before `on_timer` is called.
         """
-
-
-class ColumnTimerService(ABC):
-    """The clock, and the timers of the batch's keys.
-
-    Every method that takes `timestamps` takes one for each group of the batch, or one for all: ints
-    of ms, as a NumPy or Arrow array.  `where`, a NumPy array of bools, chooses among them.  With
-    `codes`, the group of each timestamp, there may be any number of timestamps:
-    `codes=batch.groups.codes` takes one for each record.
-    """
-
-    @abstractmethod
-    def current_processing_time(self) -> int:
-        """Return the processing time in ms; it stands still during a call."""
-
-    @abstractmethod
-    def current_watermark(self) -> int:
-        """Return the watermark in ms; `MIN_WATERMARK` before the first one."""
-
-    @abstractmethod
-    def register_event_time_timer(
-        self, timestamps: Any, where: Any = None, codes: Any = None
-    ) -> None:
-        """Have `on_timers` called for these keys when the watermark reaches their `timestamps`.
-
-        Raises:
-            DeclarationError: The function has no `on_timers`.
-            HostError: The host cannot fire such timers; the message has the remedy.
-            StateAccessError: It was called outside `process_batch` and `on_timers`.
-            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
-                codes.
-        """
-
-    @abstractmethod
-    def register_processing_time_timer(
-        self, timestamps: Any, where: Any = None, codes: Any = None
-    ) -> None:
-        """Have `on_timers` called when the processing time reaches `timestamps`."""
-
-    @abstractmethod
-    def delete_event_time_timer(
-        self, timestamps: Any, where: Any = None, codes: Any = None
-    ) -> None:
-        """Delete event-time timers of these keys; where there is none, nothing happens.
-
-        Raises:
-            StateAccessError: It was called outside `process_batch` and `on_timers`.
-            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
-                codes.
-        """
-
-    @abstractmethod
-    def delete_processing_time_timer(
-        self, timestamps: Any, where: Any = None, codes: Any = None
-    ) -> None:
-        """Delete processing-time timers of these keys, as `delete_event_time_timer` does."""
-
-    @abstractmethod
-    def list_event_time_timers(self) -> tuple[Any, Any]:
-        """Return the event-time timers of the batch's keys.
-
-        Timers that are firing are not among them: they are removed before `on_timers` is called.
-
-        Returns:
-            Two NumPy arrays of int64: the group of each timer, ascending, and its time in ms,
-            ascending within a group.  They are `codes` and `timestamps` of the other methods.
-
-        Raises:
-            StateAccessError: It was called outside `process_batch` and `on_timers`.
-        """
-
-    @abstractmethod
-    def list_processing_time_timers(self) -> tuple[Any, Any]:
-        """Return the processing-time timers of the batch's keys, as `list_event_time_timers`."""
 
 
 # State and timers of a key and a namespace

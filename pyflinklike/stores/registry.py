@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from pyflinklike._messages import instance_of, shown
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UnknownStoreError
+from pyflinklike._runtime.call_contexts import Surroundings
+from pyflinklike.errors import DeclarationValueError
 from pyflinklike.stores.state_store import StateStore, StoreContext
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 
@@ -22,11 +22,11 @@ class StoreRegistry:
     """The stores of an operator by name.
 
     Args:
-        context: The context that each store is given.
+        surroundings: What the stores find around them.
     """
 
-    def __init__(self, context: StoreContext) -> None:
-        self._context = context
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._context = StoreContext(**attrs.asdict(surroundings, recurse=False))
         self._stores: dict[str, tuple[StoreDescriptor, StateStore]] = {}
 
     def __contains__(self, name: object) -> bool:
@@ -37,15 +37,9 @@ class StoreRegistry:
         """Return the store of a declaration; the same one for the same declaration.
 
         Raises:
-            DeclarationTypeError: It is no descriptor of a store.
             DeclarationValueError: A store declared otherwise has its name.
             IncompatibleStateError: What was restored under the name does not fit.
         """
-        if not isinstance(descriptor, StoreDescriptor) or type(descriptor) is StoreDescriptor:
-            example = "for example KeyValueStoreDescriptor(name, key_type, value_type)"
-            remedy = instance_of(StoreDescriptor, descriptor, example)
-            msg = f"get_store takes a descriptor of a kind of store, got {shown(descriptor)}; {remedy}"
-            raise DeclarationTypeError(msg)
         known = self._stores.get(descriptor.name)
         if known is not None:
             former, store = known
@@ -62,14 +56,7 @@ class StoreRegistry:
         return opened
 
     def get(self, name: str) -> StateStore:
-        """Return the store of a name.
-
-        Raises:
-            UnknownStoreError: No store of that name was declared.
-        """
-        if name not in self._stores:
-            msg = f"no store {name!r} is declared, got only {sorted(self._stores)}; check the name"
-            raise UnknownStoreError(msg)
+        """Return the store of a name."""
         return self._stores[name][1]
 
     def describe(self) -> dict[str, dict[str, Any]]:

@@ -18,8 +18,9 @@ from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
-from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, Clock
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike._messages import shown
+from pyflinklike._runtime.call_contexts import Surroundings
 from pyflinklike.errors import (
     CursorClosedError,
     StateValueError,
@@ -29,21 +30,19 @@ from pyflinklike.errors import (
 )
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.state.current_key import GROUP_KEY
-from pyflinklike.state.staged_tables import Stage
 from pyflinklike.state.table import (
     MISSING,
     Entry,
     OrderedTable,
     Shape,
     Table,
-    Tables,
     TableSpec,
     stream_time_kind,
 )
 from pyflinklike.stores.store_codec import KeyCodec
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.stores.store_records import ChangelogRecord
-from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types import Types
 
 __all__ = ["LOG", "MAX_DIRTY", "Cursor", "StateStore", "StoreContext", "StreamTime"]
 
@@ -529,33 +528,13 @@ class Cursor(Iterator[T], Generic[T]):
 
 
 @attrs.frozen(kw_only=True)
-class StoreContext:
+class StoreContext(Surroundings):
     """The surroundings of the stores of one operator.
 
     Args:
-        backend: Holds the tables of all stores.
-        clock: Has the watermark; a store never asks for the processing time.
-        key_type: Thaws the current key.
-        application: The name of the operator, the first part of changelog names.
-        on_table: Is called for each new table, to fill it with what was restored.
-        emit: Sends a value to a side output; the last argument is the key that it belongs to.
-        wants: Returns whether anybody reads the side output of a tag id.
-        timestamp: Returns the time of the current element or timer in ms, or None.
-        position: Returns the first segment that the working state lacks, by key group.
-        stage: Holds what a call has written until it succeeds; None where writes pass at once.
         cursors: The cursors that are open.
     """
 
-    backend: Tables
-    clock: Clock
-    key_type: TypeInformation
-    application: str
-    on_table: Callable[[TableSpec], None]
-    emit: Callable[[Any, Any, Any], None]
-    wants: Callable[[str], bool]
-    timestamp: Callable[[], int | None]
-    position: Callable[[], dict[int, int]]
-    stage: Stage | None = None
     cursors: OpenCursors = attrs.field(factory=OpenCursors)
 
     @property

@@ -17,6 +17,7 @@ import attrs
 from pyflinklike._checks import is_int
 from pyflinklike._clock import DurationLike, to_milliseconds
 from pyflinklike._messages import instance_of, shown
+from pyflinklike._runtime.call_contexts import Extension, Surroundings
 from pyflinklike._type_vars import K, V
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.output_tag import ChangelogTag, OutputTag
@@ -145,6 +146,13 @@ class StoreDescriptor(Generic[K, V]):
     def new_store(self) -> Any:
         """Make the store, not yet opened; each kind of store has its own."""
         raise NotImplementedError
+
+    def new_extension(self, surroundings: Surroundings) -> Extension:
+        """Return what opens the stores of an operator; the first store of an operator asks for it."""
+        # Imported late, since that module imports the stores, whose modules import this one.
+        from pyflinklike.stores.registry import StoreRegistry
+
+        return StoreRegistry(surroundings)
 
     def topic_config(self) -> dict[str, str]:
         """Return the settings of the changelog topic: those declared, over Kafka Streams'."""

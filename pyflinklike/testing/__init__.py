@@ -5,7 +5,6 @@ from pyflinklike._exports import pin
 from pyflinklike.testing.harness_chain import HarnessChain
 from pyflinklike.testing.harnesses import (
     BroadcastHarness,
-    KeyedBatchHarness,
     KeyedProcessHarness,
     KeyedTwoInputHarness,
 )
@@ -14,7 +13,6 @@ from pyflinklike.testing.retries import simulate
 __all__ = [
     "BroadcastHarness",
     "HarnessChain",
-    "KeyedBatchHarness",
     "KeyedProcessHarness",
     "KeyedTwoInputHarness",
     "simulate",

@@ -18,26 +18,19 @@ watermark, as in Flink's `KeyedTwoInputStreamOperatorTestHarness` and
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
-from pyflinklike._changelog.entry_codec import encode_columns
 from pyflinklike._clock import MAX_WATERMARK
-from pyflinklike._messages import shown, shown_message
-from pyflinklike._runtime.capsule import FailedCall
-from pyflinklike._type_vars import K, V
+from pyflinklike._messages import shown
+from pyflinklike._type_vars import K, Unpack, V
 from pyflinklike.backends.state_backend import StateBackend
-from pyflinklike.errors import DeclarationTypeError, StateValueError
-from pyflinklike.functions.dead_letters import DeadLetters
+from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.functions.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.functions.process_functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
-    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -47,45 +40,21 @@ from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.testing.operator_harness import (
     HarnessOptions,
+    HarnessSettings,
     OperatorHarness,
     check_key_selector,
     check_time,
     key_of_failure,
     read_failure,
+    settings_of_failure,
+    with_options,
 )
-from pyflinklike.types import TypeInformation
-from pyflinklike.types.key_codec import AnyKeyTypeInfo
 
 __all__ = [
     "BroadcastHarness",
-    "KeyedBatchHarness",
     "KeyedProcessHarness",
     "KeyedTwoInputHarness",
 ]
-
-
-_ONE_INPUT = (KeyedProcessFunction, MapFunction, FlatMapFunction, FilterFunction)
-_TWO_INPUTS = (KeyedCoProcessFunction, CoMapFunction, CoFlatMapFunction)
-_WITH_BROADCAST = (KeyedBroadcastProcessFunction, BroadcastProcessFunction)
-
-
-def _options_of(
-    failed: FailedCall,
-    state_backend: StateBackend | None,
-    job_parameters: Mapping[str, str] | None,
-    *,
-    allow_pickle: bool,
-) -> HarnessOptions:
-    """Return the options of a harness in the state that a call began with."""
-    return HarnessOptions(
-        state_backend=state_backend,
-        restore=None,
-        max_parallelism=failed.facts.max_parallelism,
-        key_type=failed.key_type,
-        job_parameters=job_parameters,
-        allow_pickle=allow_pickle,
-        failed=failed,
-    )
 
 
 class KeyedProcessHarness(OperatorHarness):
@@ -112,33 +81,15 @@ class KeyedProcessHarness(OperatorHarness):
         CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
     """
 
+    @with_options
     def __init__(
         self,
         function: KeyedProcessFunction | MapFunction | FlatMapFunction | FilterFunction,
         key_selector: Callable[[Any], Any],
-        state_backend: StateBackend | None = None,
-        restore: bytes | str | os.PathLike[str] | None = None,
-        max_parallelism: int = 128,
-        key_type: TypeInformation | None = None,
-        job_parameters: Mapping[str, str] | None = None,
-        allow_pickle: bool = True,
-        *,
-        on_error: DeadLetters | None = None,
+        **options: Unpack[HarnessOptions],
     ) -> None:
         check_key_selector(key_selector, "key_selector")
-        super().__init__(
-            function,
-            _ONE_INPUT,
-            HarnessOptions(
-                state_backend=state_backend,
-                restore=restore,
-                max_parallelism=max_parallelism,
-                key_type=key_type,
-                job_parameters=job_parameters,
-                allow_pickle=allow_pickle,
-                on_error=on_error,
-            ),
-        )
+        super().__init__(function, HarnessSettings.of(options))
         self._key_selector = key_selector
 
     @classmethod
@@ -174,11 +125,13 @@ class KeyedProcessHarness(OperatorHarness):
                 inputs.
         """
         failed = read_failure(capsule, allow_pickle=allow_pickle)
-        options = _options_of(failed, state_backend, job_parameters, allow_pickle=allow_pickle)
+        options = settings_of_failure(
+            failed, state_backend, job_parameters, allow_pickle=allow_pickle
+        )
         made = cls.__new__(cls)
         made._key_selector = key_selector or key_of_failure(failed)
         check_key_selector(made._key_selector, "key_selector")
-        OperatorHarness.__init__(made, function, _ONE_INPUT, options)
+        OperatorHarness.__init__(made, function, options)
         return made
 
     def process_element(self, value: Any, timestamp: int | None = None) -> list[Any]:
@@ -258,13 +211,7 @@ class KeyedTwoInputHarness(_TwoInputs):
             at once.
         key_selector1: Returns the key of an element of the first input.
         key_selector2: Returns the key of an element of the second input; by default as the first.
-        state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` or `pyflinklike.state_processor.read_savepoint` returned.
-        max_parallelism: The number that the runtime context reports.
-        key_type: Type of the keys; by default any str, number, date or tuple of these.
-        job_parameters: Values for `get_job_parameter`, by name.
-        allow_pickle: Whether state may be unpickled, as of `process`.
-        on_error: `DeadLetters` to keep elements and timers on which the function raises.
+        **options: The options of `KeyedProcessHarness`.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -272,36 +219,18 @@ class KeyedTwoInputHarness(_TwoInputs):
         CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
     """
 
+    @with_options
     def __init__(
         self,
         function: KeyedCoProcessFunction | CoMapFunction | CoFlatMapFunction,
         key_selector1: Callable[[Any], Any],
         key_selector2: Callable[[Any], Any] | None = None,
-        *,
-        state_backend: StateBackend | None = None,
-        restore: bytes | None = None,
-        max_parallelism: int = 128,
-        key_type: TypeInformation | None = None,
-        job_parameters: Mapping[str, str] | None = None,
-        allow_pickle: bool = True,
-        on_error: DeadLetters | None = None,
+        **options: Unpack[HarnessOptions],
     ) -> None:
         key_selector2 = key_selector1 if key_selector2 is None else key_selector2
         check_key_selector(key_selector1, "key_selector1")
         check_key_selector(key_selector2, "key_selector2")
-        super().__init__(
-            function,
-            _TWO_INPUTS,
-            HarnessOptions(
-                state_backend=state_backend,
-                restore=restore,
-                max_parallelism=max_parallelism,
-                key_type=key_type,
-                job_parameters=job_parameters,
-                allow_pickle=allow_pickle,
-                on_error=on_error,
-            ),
-        )
+        super().__init__(function, HarnessSettings.of(options))
         self._key_selectors = (key_selector1, key_selector2)
 
     @classmethod
@@ -322,13 +251,15 @@ class KeyedTwoInputHarness(_TwoInputs):
         the watermark of the call.
         """
         failed = read_failure(capsule, allow_pickle=allow_pickle)
-        options = _options_of(failed, state_backend, job_parameters, allow_pickle=allow_pickle)
+        options = settings_of_failure(
+            failed, state_backend, job_parameters, allow_pickle=allow_pickle
+        )
         made = cls.__new__(cls)
         first = key_selector1 or key_of_failure(failed)
         made._key_selectors = (first, key_selector2 or first)
         for number, each in enumerate(made._key_selectors, 1):
             check_key_selector(each, f"key_selector{number}")
-        _TwoInputs.__init__(made, function, _TWO_INPUTS, options)
+        _TwoInputs.__init__(made, function, options)
         return made
 
     def process_element1(self, value: Any, timestamp: int | None = None) -> list[Any]:
@@ -390,13 +321,7 @@ class BroadcastHarness(_TwoInputs):
             once.
         broadcast_states: The descriptors that `broadcast` would be given.
         key_selector: Returns the key of an element; for a keyed function only.
-        state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` or `pyflinklike.state_processor.read_savepoint` returned.
-        max_parallelism: The number that the runtime context reports.
-        key_type: Type of the keys; by default any str, number, date or tuple of these.
-        job_parameters: Values for `get_job_parameter`, by name.
-        allow_pickle: Whether state may be unpickled, as of `process`.
-        on_error: `DeadLetters` to keep elements and timers on which the function raises.
+        **options: The options of `KeyedProcessHarness`.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -405,33 +330,18 @@ class BroadcastHarness(_TwoInputs):
         CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
     """
 
+    @with_options
     def __init__(
         self,
         function: KeyedBroadcastProcessFunction | BroadcastProcessFunction,
         broadcast_states: Sequence[MapStateDescriptor[Any, Any]],
         key_selector: Callable[[Any], Any] | None = None,
-        *,
-        state_backend: StateBackend | None = None,
-        restore: bytes | None = None,
-        max_parallelism: int = 128,
-        key_type: TypeInformation | None = None,
-        job_parameters: Mapping[str, str] | None = None,
-        allow_pickle: bool = True,
-        on_error: DeadLetters | None = None,
+        **options: Unpack[HarnessOptions],
     ) -> None:
         self._key_selector = _check_selector(key_selector, function)
         super().__init__(
             function,
-            _WITH_BROADCAST,
-            HarnessOptions(
-                state_backend=state_backend,
-                restore=restore,
-                max_parallelism=max_parallelism,
-                key_type=key_type,
-                job_parameters=job_parameters,
-                allow_pickle=allow_pickle,
-                on_error=on_error,
-            ),
+            HarnessSettings.of(options),
             broadcast_states=broadcast_states,
         )
 
@@ -454,14 +364,14 @@ class BroadcastHarness(_TwoInputs):
         keys only where the call had read it.
         """
         failed = read_failure(capsule, allow_pickle=allow_pickle)
-        options = _options_of(failed, state_backend, job_parameters, allow_pickle=allow_pickle)
+        options = settings_of_failure(
+            failed, state_backend, job_parameters, allow_pickle=allow_pickle
+        )
         made = cls.__new__(cls)
         if key_selector is None and isinstance(function, KeyedBroadcastProcessFunction):
             key_selector = key_of_failure(failed)
         made._key_selector = _check_selector(key_selector, function)
-        _TwoInputs.__init__(
-            made, function, _WITH_BROADCAST, options, broadcast_states=broadcast_states
-        )
+        _TwoInputs.__init__(made, function, options, broadcast_states=broadcast_states)
         return made
 
     def process_element(self, value: Any, timestamp: int | None = None) -> list[Any]:
@@ -551,174 +461,3 @@ def _check_selector(
         raise DeclarationTypeError(msg)
     check_key_selector(key_selector, "key_selector")
     return key_selector
-
-
-class KeyedBatchHarness(OperatorHarness):
-    """A harness that drives one function of batches, synchronously.
-
-    It starts at processing time 0 and watermark `MIN_WATERMARK`, restored or not.
-
-    Args:
-        function: The function under test; it is opened at once.
-        key_columns: Name of the column that is the key, or names of several.
-        event_time: Name of the column of event times: timestamps, or ints of ms.
-        state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot`, here or of a `KeyedProcessHarness`, or
-            `pyflinklike.state_processor.read_savepoint` returned.
-        max_parallelism: The number that the runtime context reports.
-        key_type: Type of the keys; by default any.  Keys of ints and strings are faster if it says
-            so: `Types.LONG()`, `Types.STRING()`.  Floats and decimals are left to the default.
-        job_parameters: Values for `get_job_parameter`, by name.
-        allow_pickle: Whether state may be unpickled, as of `process`.
-        on_error: `DeadLetters` to keep records and timers on which the function raises.
-
-    Raises:
-        DeclarationTypeError: An argument is of the wrong kind.
-        DeclarationValueError: The backend has no columns, or keys of that type cannot be a column.
-        CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
-    """
-
-    def __init__(
-        self,
-        function: KeyedBatchFunction,
-        key_columns: str | Sequence[str],
-        event_time: str | None = None,
-        state_backend: StateBackend | None = None,
-        restore: bytes | None = None,
-        max_parallelism: int = 128,
-        key_type: TypeInformation | None = None,
-        job_parameters: Mapping[str, str] | None = None,
-        allow_pickle: bool = True,
-        *,
-        on_error: DeadLetters | None = None,
-    ) -> None:
-        names = (key_columns,) if isinstance(key_columns, str) else tuple(key_columns)
-        super().__init__(
-            function,
-            (KeyedBatchFunction,),
-            HarnessOptions(
-                state_backend=state_backend,
-                restore=restore,
-                max_parallelism=max_parallelism,
-                key_type=key_type,
-                job_parameters=job_parameters,
-                allow_pickle=allow_pickle,
-                on_error=on_error,
-            ),
-            key_columns=names,
-        )
-        self._read_by(names, key_type or AnyKeyTypeInfo(), event_time)
-
-    def _read_by(self, names: tuple[str, ...], key_type: TypeInformation, time: str | None) -> None:
-        """Read records by these key columns and this event time from now on."""
-        # Imported only here, because it needs NumPy.
-        from pyflinklike.columns.columnar_records import ColumnReader
-        from pyflinklike.columns.keyed_batch import KeyReader, frozen_keys
-
-        reader = KeyReader(names, key_type, lambda columns: frozen_keys(key_type, columns))
-        self._reader = ColumnReader(reader, time)
-
-    @classmethod
-    def of_failure(
-        cls,
-        capsule: bytes,
-        function: KeyedBatchFunction,
-        event_time: str | None = None,
-        *,
-        state_backend: StateBackend | None = None,
-        job_parameters: Mapping[str, str] | None = None,
-        allow_pickle: bool = False,
-    ) -> KeyedBatchHarness:
-        """Make a harness in the state that a record or timer met which became a dead letter.
-
-        As `KeyedProcessHarness.of_failure`.  The key columns are those of the letter; `event_time`
-        is the column of event times of further records.
-        """
-        failed = read_failure(capsule, allow_pickle=allow_pickle)
-        options = _options_of(failed, state_backend, job_parameters, allow_pickle=allow_pickle)
-        names = tuple(name for name, _ in failed.facts.key_columns) or ("key",)
-        made = cls.__new__(cls)
-        OperatorHarness.__init__(made, function, (KeyedBatchFunction,), options, key_columns=names)
-        made._read_by(names, failed.key_type, event_time)
-        return made
-
-    def replay(self) -> pa.Table:
-        """Make the call again that failed, for its one record or timer: `OperatorHarness.replay`."""
-        return _table(super().replay())
-
-    def process_batch(self, columns: Any) -> pa.Table:
-        """Process records; those with an event time in its order, as a stream does.
-
-        Args:
-            columns: A mapping from names to lists, NumPy or Arrow arrays, an Arrow record batch or
-                table, or a pandas DataFrame.
-
-        Returns:
-            The main outputs of this call.
-
-        Raises:
-            UserFunctionError: The function raised.
-            StateValueError: A record has no key, or a key or event-time column is missing.
-        """
-        operator = self._open_operator()
-        records = self._reader.read(self._check(columns))
-        return _table(self._collect(operator.process, *records) if len(records.keys) else [])
-
-    def process_watermark(self, watermark: int) -> pa.Table:
-        """Set the watermark in ms and fire its due timers; return their main outputs."""
-        operator = self._open_operator()
-        watermark = check_time(watermark, "a watermark", required=True)
-        return _table(self._move(operator.advance_watermark, watermark))
-
-    def set_processing_time(self, processing_time: int) -> pa.Table:
-        """Set the processing time in ms and fire its due timers; return their main outputs."""
-        return _table(super().set_processing_time(processing_time))
-
-    def end_of_input(self) -> pa.Table:
-        """Set the watermark to `MAX_WATERMARK`, so that every event-time timer fires."""
-        return self.process_watermark(MAX_WATERMARK)
-
-    def num_keyed_state_bytes(self, name: str) -> int:
-        """Count the bytes that the entries of a state take in a snapshot, before it is compressed.
-
-        Raises:
-            StateAccessError: The function has not declared such a state.
-        """
-        contents: list[Any] = self._contents(name)
-        key_type = self._operator.key_type
-        return sum(sum(map(len, encode_columns(each, key_type))) for each in contents)
-
-    def _check(self, columns: Any) -> pa.RecordBatch:
-        records = _batch_of(columns)
-        names = records.schema.names
-        wanted = (*self._reader.key_columns, self._reader.event_time)
-        for name in wanted:
-            if name is not None and name not in names:
-                msg = f"records need the column {name!r}, got columns {names}; add it"
-                raise StateValueError(msg)
-        return records
-
-
-def _table(batches: list[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches(batches) if batches else pa.table({})
-
-
-def _batch_of(columns: Any) -> pa.RecordBatch:
-    try:
-        if isinstance(columns, Mapping):
-            columns = pa.table(dict(columns))
-        elif hasattr(columns, "iloc"):  # pandas
-            columns = pa.Table.from_pandas(columns, preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        msg = f"records must be columns of Arrow's types, got {shown_message(error)}"
-        raise StateValueError(msg) from error
-    if isinstance(columns, pa.RecordBatch):
-        return columns
-    if not isinstance(columns, pa.Table):
-        msg = (
-            f"process_batch takes a mapping, an Arrow batch or table, or a pandas DataFrame, got "
-            f"{shown(columns)}; for example {{'user': ['ann'], 'amount': [3]}}"
-        )
-        raise DeclarationTypeError(msg)
-    batches = columns.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=columns.schema)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import attrs
 
@@ -24,9 +24,16 @@ from pyflinklike._changelog.working_state import LocalStateBackend, WorkingState
 from pyflinklike._checks import is_int, is_int64
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, wall_clock
 from pyflinklike._messages import instance_of, shown, shown_error
-from pyflinklike._runtime.assembly import inputs_of, make_keyed_operator
+from pyflinklike._options import collect, options_shown
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.capsule import BATCHES, FailedCall, read_capsule
+from pyflinklike._runtime.capsule import FailedCall, read_capsule
+from pyflinklike._runtime.function_kinds import (
+    classes_of,
+    harness_for,
+    kind_of,
+    make_keyed_operator,
+)
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import ElementBundles
 from pyflinklike._runtime.user_errors import where_raised
@@ -60,27 +67,42 @@ from pyflinklike.types.pickled_type import pickle_allowed
 
 __all__ = [
     "HarnessOptions",
+    "HarnessSettings",
     "OperatorHarness",
     "check_key_selector",
     "check_time",
     "key_of_failure",
     "read_failure",
+    "settings_of_failure",
+    "with_options",
 ]
 
 T = TypeVar("T")
 H = TypeVar("H", bound="OperatorHarness")
 
 
+class HarnessOptions(TypedDict, total=False):
+    """The options that all harnesses take by keyword."""
+
+    state_backend: StateBackend | None
+    restore: bytes | str | os.PathLike[str] | None
+    max_parallelism: int
+    key_type: TypeInformation | None
+    job_parameters: Mapping[str, str] | None
+    allow_pickle: bool
+    on_error: DeadLetters | None
+
+
 @attrs.frozen(kw_only=True)
-class HarnessOptions:
-    """The options that all harnesses take.
+class HarnessSettings:
+    """The options of one harness, in the order in which signatures show them.
 
     Args:
         state_backend: Where state is kept; None for `HashMapStateBackend()`.
         restore: What `snapshot` returned, or the directory of a savepoint; None for no state.
         max_parallelism: The number that the runtime context reports.
-        key_type: Type of the keys; None for keys of any type.
-        job_parameters: Values for `get_job_parameter`, by name.
+        key_type: The type of the keys; None for keys of any type.
+        job_parameters: The values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled.
         on_error: Makes dead letters of elements and timers on which the function raises; None to
             raise.
@@ -91,14 +113,23 @@ class HarnessOptions:
         DeclarationValueError: `max_parallelism` is below 1.
     """
 
-    state_backend: StateBackend | None
-    restore: bytes | str | os.PathLike[str] | None
-    max_parallelism: int
-    key_type: TypeInformation | None
-    job_parameters: Mapping[str, str] | None
-    allow_pickle: bool
+    state_backend: StateBackend | None = None
+    restore: bytes | str | os.PathLike[str] | None = None
+    max_parallelism: int = 128
+    key_type: TypeInformation | None = None
+    job_parameters: Mapping[str, str] | None = None
+    allow_pickle: bool = True
     on_error: DeadLetters | None = None
     failed: FailedCall | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> HarnessSettings:
+        """Collect the options that a harness was given.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An option is wrong, or unknown.
+        """
+        return collect(cls, options, HarnessOptions)
 
     def __attrs_post_init__(self) -> None:
         optional = type(None)
@@ -113,6 +144,10 @@ class HarnessOptions:
             raise DeclarationValueError(f"{msg}; for example 128")
 
 
+# Shows a harness' options in its signature.
+with_options = options_shown(HarnessOptions, HarnessSettings)
+
+
 class OperatorHarness:
     """A harness that drives one function, synchronously; a subclass gives it elements.
 
@@ -120,7 +155,6 @@ class OperatorHarness:
 
     Args:
         function: The function under test; it is opened at once.
-        kinds: The classes of functions that this harness drives.
         options: The options of the user.
         broadcast_states: Descriptors of the broadcast input, if there is one.
         key_columns: Names of the columns that make the key, for elements that come as columns.
@@ -134,12 +168,13 @@ class OperatorHarness:
     def __init__(
         self,
         function: Any,
-        kinds: tuple[type, ...],
-        options: HarnessOptions,
+        options: HarnessSettings,
         *,
         broadcast_states: Sequence[MapStateDescriptor[Any, Any]] = (),
         key_columns: Sequence[str] = (),
     ) -> None:
+        own = {each.__name__ for each in type(self).__mro__}
+        kinds = classes_of(lambda kind: kind.harness in own)
         names = " or ".join(each.__name__ for each in kinds)
         _check_kind(function, kinds, f"{names} is required")
         refuse_checkpointed_function(check_methods(function))
@@ -160,15 +195,17 @@ class OperatorHarness:
         self._name = f"{name} on {state_backend}"
         self._function, self._key_type = name, key_type
         self._operator = make_keyed_operator(
-            function,
-            state_backend,
-            key_type,
-            task,
-            # An owner of its own, so that no harness finds another's warm state or files.
-            f"harness-{uuid.uuid4()}",
-            broadcast_states=tuple(broadcast_states),
-            allow_pickle=pickle_allowed(options.allow_pickle),
-            on_error=options.on_error,
+            OperatorDeclaration(
+                function,
+                state_backend,
+                key_type,
+                task,
+                # An owner of its own, so that no harness finds another's warm state or files.
+                f"harness-{uuid.uuid4()}",
+                broadcast_states=tuple(broadcast_states),
+                allow_pickle=pickle_allowed(options.allow_pickle),
+                on_error=options.on_error,
+            )
         )
         restored = _restore(options.restore, key_type)
         if failed is not None:
@@ -177,15 +214,14 @@ class OperatorHarness:
             clock.watermark = failed.facts.watermark
             clock.processing_time = failed.facts.processing_time
         self._former, self._key_columns = restored.record, tuple(key_columns)
-        self._operator.enter(restored.state)
+        self._operator.group.enter(restored.state)
         self._operator.open()
         self._closed = False
         if failed is not None:
             self._check_fit(failed, function)
         self._batches = ElementBundles(self._operator)
         self._process_one = self._batches.process_one
-        self._before = self._operator.runtime_context.before_every_call
-        self._begins = int(options.on_error is not None)  # which is no step of a store
+        self._extensions = self._operator.extensions
         self._outputs = self._operator.outputs
         self._outputs.checks_tags = True
         self.output: list[Any] = []
@@ -226,7 +262,7 @@ class OperatorHarness:
         Raises:
             HostError: The backend cannot keep its state on the local disk.
         """
-        self._collect(self._open_operator().stores.flush)
+        self._collect(self._open_operator().flush)
 
     def set_processing_time(self, processing_time: int) -> list[Any]:
         """Set the processing time in ms and fire its due timers; return their main outputs."""
@@ -308,7 +344,7 @@ class OperatorHarness:
     def _contents(self, name: str) -> list[TableChanges]:
         operator = self._open_operator()
         assembled = operator.runtime_context.assembled
-        if name not in assembled and name not in operator.stores:
+        if name not in assembled and not any(name in each for each in operator.extensions):
             msg = f"no state {name!r} is declared, got only {sorted(assembled)}; check the name"
             raise StateAccessError(msg)
         contents = operator.backend.contents()
@@ -329,7 +365,7 @@ class OperatorHarness:
             StateValueError: The key is of a type that cannot be a key.
         """
         operator = self._open_operator()
-        store = operator.stores.get(name)
+        store = operator.store(name)
         shared = key is None and store.scope == "partition"
         operator.current.key = GROUP_KEY if shared else operator.frozen_key(key)
         return store
@@ -395,10 +431,9 @@ class OperatorHarness:
     def _process_and_collect(self, key: Any, value: Any, timestamp: int | None) -> list[Any]:
         try:
             self._process_one(key, value, timestamp)
-            # Looked at first, for this runs for every element: without stores there is nothing to
-            # flush.
-            if len(self._before) > self._begins:
-                self._operator.stores.flush()
+            # Not `flush` of the operator: this runs for every element, most often without stores.
+            for each in self._extensions:
+                each.flush()
         finally:
             main = self._outputs.move_to(self.output, self._side_output)
         return main
@@ -428,19 +463,29 @@ def read_failure(capsule: Any, *, allow_pickle: bool) -> FailedCall:
     return read_capsule(capsule, allow_pickle=pickle_allowed(allow_pickle))
 
 
+def settings_of_failure(
+    failed: FailedCall,
+    state_backend: StateBackend | None,
+    job_parameters: Mapping[str, str] | None,
+    *,
+    allow_pickle: bool,
+) -> HarnessSettings:
+    """Return the settings of a harness in the state that a call began with."""
+    return HarnessSettings(
+        state_backend=state_backend,
+        max_parallelism=failed.facts.max_parallelism,
+        key_type=failed.key_type,
+        job_parameters=job_parameters,
+        allow_pickle=allow_pickle,
+        failed=failed,
+    )
+
+
 def key_of_failure(failed: FailedCall) -> Callable[[Any], Any]:
     """Return a key selector that gives every element the key of the call."""
     called = failed.called
     key = failed.key_type.thaw_key(called.key) if called.has_key else None
     return lambda _: key
-
-
-_HARNESSES = {
-    "one input": "KeyedProcessHarness",
-    "two inputs": "KeyedTwoInputHarness",
-    "a broadcast input": "BroadcastHarness",
-    BATCHES: "KeyedBatchHarness",
-}
 
 
 def _task_of(failed: FailedCall, function: Any, task: TaskInfo) -> TaskInfo:
@@ -449,12 +494,12 @@ def _task_of(failed: FailedCall, function: Any, task: TaskInfo) -> TaskInfo:
     Raises:
         IncompatibleStateError: The function has other inputs than the one that failed.
     """
-    facts, inputs = failed.facts, inputs_of(function)
+    facts, inputs = failed.facts, kind_of(function).inputs
     if facts.inputs != inputs:
         msg = (
             f"the capsule of a call of {facts.function} takes a function of {facts.inputs}, got "
             f"{type(function).__name__} of {inputs}; give the function that failed, to "
-            f"{_HARNESSES.get(facts.inputs, 'its harness')}.of_failure"
+            f"{harness_for(facts.inputs)}.of_failure"
         )
         raise IncompatibleStateError(msg)
     return attrs.evolve(

@@ -178,7 +178,9 @@ def test_folds_go_on_after_a_restart(backend):
 
     def harness(restore=None):
         fold = Fold(MaxBy("n"), ROW)
-        return KeyedProcessHarness(fold, lambda row: row.k, backend(), restore=restore)
+        return KeyedProcessHarness(
+            fold, lambda row: row.k, state_backend=backend(), restore=restore
+        )
 
     with harness() as first:
         first.process_elements([(each, None) for each in ROWS])
@@ -208,7 +210,7 @@ def test_whether_a_fold_runs_may_not_change(backend, before):
     now = Fold(Sum(1), running=not before)
     expected = f"keeps when a key gives out its fold, .*pass running={before}"
     with pytest.raises(IncompatibleStateError, match=expected):
-        KeyedProcessHarness(now, lambda each: each[0], backend(), restore=stored)
+        KeyedProcessHarness(now, lambda each: each[0], state_backend=backend(), restore=stored)
 
 
 # Many elements at once

@@ -132,7 +132,7 @@ def test_a_name_of_flink_1_is_a_door_to_a_real_backend(make, real):
 
     assert isinstance(backend, real)
     assert (backend, hash(backend)) == (pickle.loads(pickle.dumps(backend)), hash(backend))
-    with KeyedProcessHarness(Everything(), lambda value: 0, backend) as harness:
+    with KeyedProcessHarness(Everything(), lambda value: 0, state_backend=backend) as harness:
         assert [(3, [3], [("0", 3)])] == harness.process_element(3)
 
 
@@ -170,7 +170,7 @@ def test_a_place_for_checkpoints_is_required_as_in_flink(door):
 def test_a_backend_of_ones_own_may_be_wrapped():
     """And nothing else."""
     backend = CustomStateBackend(HashMapStateBackend())
-    with KeyedProcessHarness(Everything(), lambda value: 0, backend) as harness:
+    with KeyedProcessHarness(Everything(), lambda value: 0, state_backend=backend) as harness:
         assert [(3, [3], [("0", 3)])] == harness.process_element(3)
     with pytest.raises(DeclarationTypeError, match="StateBackend"):
         CustomStateBackend("mine")

@@ -18,12 +18,14 @@ def test_a_snapshot_moves_between_backends(tmp_path, backwards):
         backends.reverse()
     selector = lambda value: value % 2  # noqa: E731
     with (
-        KeyedProcessHarness(Everything(), selector, backends[0]) as before,
+        KeyedProcessHarness(Everything(), selector, state_backend=backends[0]) as before,
         KeyedProcessHarness(Everything(), selector) as model,
     ):
         for value in range(10):
             assert model.process_element(value) == before.process_element(value)
-        with KeyedProcessHarness(Everything(), selector, backends[1], before.snapshot()) as after:
+        with KeyedProcessHarness(
+            Everything(), selector, state_backend=backends[1], restore=before.snapshot()
+        ) as after:
             for value in range(5, 15):
                 assert model.process_element(value) == after.process_element(value)
             assert sorted(model.process_watermark(99)) == sorted(after.process_watermark(99))

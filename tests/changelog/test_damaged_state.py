@@ -382,7 +382,9 @@ def test_a_position_that_no_list_reaches_is_refused(backend, position):
     """Neither is it blamed on the program, nor is memory taken for what would be before it."""
     blob = snapshot_of_list([0, position])
     with pytest.raises(CorruptStateError, match=r"state 's': .* positions of a list outside 0 to"):
-        KeyedProcessHarness(Appends(), lambda _: "a", backend(), restore=blob, key_type=KEY)
+        KeyedProcessHarness(
+            Appends(), lambda _: "a", state_backend=backend(), restore=blob, key_type=KEY
+        )
 
 
 def test_the_readers_without_a_program_refuse_such_a_position_too():
@@ -408,7 +410,7 @@ def test_a_list_costs_what_is_in_it_wherever_its_positions_are(backend, position
     told = [element for _, element in sorted(zip(positions, elements))]
     tracemalloc.start()
     with KeyedProcessHarness(
-        Appends(), lambda _: "a", backend(), restore=blob, key_type=KEY
+        Appends(), lambda _: "a", state_backend=backend(), restore=blob, key_type=KEY
     ) as harness:
         told_now = harness.process_element("new")
         saved = harness.snapshot()

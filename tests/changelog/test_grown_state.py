@@ -16,7 +16,6 @@ from tasks import Task
 from type_support import same
 
 from pyflinklike import (
-    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -27,9 +26,10 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._changelog.segments import read_segment
+from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.stores import KeyValueStoreDescriptor
-from pyflinklike.testing import BroadcastHarness, KeyedBatchHarness, KeyedProcessHarness
+from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness
 from pyflinklike.testing.strategies import values_of
 
 on_both = pytest.mark.parametrize("backend", BACKENDS)

@@ -6,8 +6,9 @@ from tasks import Task
 
 from pyflinklike._changelog.log_storage import HeadTimes
 from pyflinklike._changelog.working_state import WorkingState
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.heap.keyed_heap import WARM_GROUPS
 from pyflinklike.functions.process_functions import KeyedProcessFunction
@@ -28,7 +29,9 @@ def test_a_caught_up_group_fires_the_timers_of_others(store):
 
     def operator():
         made = make_keyed_operator(
-            Function(), HashMapStateBackend(), Types.STRING(), TaskInfo("timers"), "tested"
+            OperatorDeclaration(
+                Function(), HashMapStateBackend(), Types.STRING(), TaskInfo("timers"), "tested"
+            )
         )
         made.open()
         return made

@@ -13,7 +13,6 @@ pytest.importorskip("rich")
 
 from pyflinklike import (
     DeadLetters,
-    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     MapStateDescriptor,
@@ -23,7 +22,8 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.cli.entry import main
-from pyflinklike.testing import BroadcastHarness, KeyedBatchHarness, KeyedProcessHarness
+from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
+from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness
 
 HERE = __name__
 DEAD = OutputTag("dead")

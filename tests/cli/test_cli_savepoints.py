@@ -15,7 +15,6 @@ pytest.importorskip("rich")
 from sealed_manifest import resealed
 
 from pyflinklike import (
-    KeyedBatchFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -26,11 +25,12 @@ from pyflinklike import (
 )
 from pyflinklike.cli.cells import length
 from pyflinklike.cli.entry import main
+from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.queryable_state import QueryableState
 from pyflinklike.state_processor._logs.key_columns import key_of
 from pyflinklike.stores import KeyValueStoreDescriptor
-from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
+from pyflinklike.testing import KeyedProcessHarness
 
 
 class Visits(KeyedProcessFunction):

@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from pyflinklike import KeyedBatchFunction, KeyedProcessFunction, MapStateDescriptor, Types
-from pyflinklike.testing.cuts import check_alternating
+from pyflinklike import KeyedProcessFunction, MapStateDescriptor, Types
+from pyflinklike.columns import KeyedBatchFunction
+from pyflinklike.columns.cuts import check_alternating
 
 WORDS = MapStateDescriptor("words", Types.STRING(), Types.LONG())
 

@@ -9,13 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyflinklike import (
-    HashMapStateBackend,
-    KeyedBatchFunction,
-    StateTtlConfig,
-    Types,
-    ValueStateDescriptor,
-)
+from pyflinklike import HashMapStateBackend, StateTtlConfig, Types, ValueStateDescriptor
 from pyflinklike._changelog.entry_codec import (
     decode_columns,
     decode_entries,
@@ -25,10 +19,12 @@ from pyflinklike._changelog.entry_codec import (
     schema_of,
 )
 from pyflinklike._changelog.segments import Declaration, Section
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import EarlyRecords, serve
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
+from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.columns.column_tables import ColumnTable
 from pyflinklike.columns.columnar_records import ColumnReader
 from pyflinklike.columns.keyed_batch import KeyReader, frozen_keys
@@ -43,7 +39,6 @@ from pyflinklike.state.table import (
     TableChanges,
     TableSpec,
 )
-from pyflinklike.testing import KeyedBatchHarness
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 STRING = Types.STRING()
@@ -199,7 +194,9 @@ class Worker:
 
     def __init__(self, function=Keeps):
         task, owner = TaskInfo("keeps", max_parallelism=1), f"tested-{uuid.uuid4()}"
-        self.operator = make_keyed_operator(function(), HashMapStateBackend(), STRING, task, owner)
+        self.operator = make_keyed_operator(
+            OperatorDeclaration(function(), HashMapStateBackend(), STRING, task, owner)
+        )
         self.operator.open()
         keys = KeyReader(("key",), STRING, lambda each: frozen_keys(STRING, each))
         self.reader = ColumnReader(keys, None)
@@ -210,7 +207,7 @@ class Worker:
             {"key": pa.array(keys, pa.string()), "value": np.full(len(keys), value)}
         )
         serve(self.operator, store, 0, self.reader.read(batch))
-        self.operator.keep_warm()
+        self.operator.group.keep_warm()
         rows = self.operator.outputs.take().main
         return [value for each in rows for value in each.column("before").to_pylist()]
 

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from pyflinklike import (
     DeadLetters,
-    KeyedBatchFunction,
     KeyedProcessFunction,
     MapStateDescriptor,
     OutputTag,
@@ -27,13 +26,14 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.errors import (
     CorruptStateError,
     IncompatibleStateError,
     PyflinklikeError,
     UserFunctionError,
 )
-from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
+from pyflinklike.testing import KeyedProcessHarness
 
 DEAD, SIDE = OutputTag("dead"), OutputTag("side")
 MANY = DeadLetters(DEAD, at_most=10_000, per="batch")

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyflinklike import (
-    KeyedBatchFunction,
     KeyedProcessFunction,
     MapStateDescriptor,
     StateTtlConfig,
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
+from pyflinklike.columns.cuts import check_alternating, cuts_of
 from pyflinklike.errors import DeclarationTypeError, StateAccessError, StateValueError
-from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
-from pyflinklike.testing.cuts import check_alternating, cuts_of
+from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.strategies import ttl_configs, values_of
 
 EVENT_TIME = StateTtlConfig.TtlTimeCharacteristic.EventTime

@@ -9,17 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyflinklike import (
-    KeyedBatchFunction,
-    KeyedProcessFunction,
-    Types,
-    ValueStateDescriptor,
-)
+from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.errors import (
     StateAccessError,
     StateValueError,
 )
-from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
+from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.strategies import values_of
 
 KEYS = {"k": ["a", "b"]}

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from pyflinklike import (
     HashMapStateBackend,
-    KeyedBatchFunction,
     KeyedProcessFunction,
     Row,
     StateTtlConfig,
@@ -23,10 +22,13 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._clock import TimeDomain
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import end_bounded, enter_bounded
+from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.columns.columnar_records import ColumnReader
+from pyflinklike.columns.cuts import check_alternating, cuts_of
 from pyflinklike.columns.keyed_batch import KeyReader, frozen_keys
 from pyflinklike.errors import (
     DeclarationError,
@@ -34,8 +36,7 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
-from pyflinklike.testing.cuts import check_alternating, cuts_of
+from pyflinklike.testing import KeyedProcessHarness
 
 EVENT, PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 COUNT = ValueStateDescriptor("count", Types.LONG())
@@ -170,7 +171,7 @@ def of_a_batch(function, records):
     """What comes of records in batch mode, to the end of it, by key."""
     task = TaskInfo("tested", max_parallelism=1, key_columns=(("key", "string"),))
     options = (HashMapStateBackend(), Types.STRING(), task, f"batch-{uuid.uuid4()}")
-    operator = make_keyed_operator(function, *options)
+    operator = make_keyed_operator(OperatorDeclaration(function, *options))
     operator.open()
     enter_bounded(operator, 0, processing_time=2)
     if isinstance(function, KeyedBatchFunction):

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from pyflinklike import (
     AggregateFunction,
     AggregatingStateDescriptor,
-    KeyedBatchFunction,
     KeyedProcessFunction,
     ReduceFunction,
     ReducingStateDescriptor,
@@ -24,7 +23,8 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.testing.cuts import check_alternating, check_cuts, cuts_of
+from pyflinklike.columns import KeyedBatchFunction
+from pyflinklike.columns.cuts import check_alternating, check_cuts, cuts_of
 from pyflinklike.testing.strategies import ttl_configs
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

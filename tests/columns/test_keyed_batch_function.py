@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
 import sys
 
 import numpy as np
@@ -12,7 +13,6 @@ import pytest
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
-    KeyedBatchFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -23,6 +23,7 @@ from pyflinklike import (
 )
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
+from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.columns.columnar_records import ColumnRecords
 from pyflinklike.errors import (
     DeclarationTypeError,
@@ -34,7 +35,7 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
+from pyflinklike.testing import KeyedProcessHarness
 
 KEYS = {"k": ["a", "b"]}
 
@@ -214,12 +215,22 @@ def test_a_batch_function_needs_its_key_column():
     assert [] == harness.process_batch({"user": [], "ts": []}).to_pylist()
 
 
-def test_numpy_is_asked_for_when_it_is_needed(monkeypatch):
+def test_numpy_is_asked_for_when_it_is_needed():
     """With what to install; functions of elements do without."""
-    monkeypatch.setitem(sys.modules, "pyflinklike.columns.columnar_operator", None)
+    code = """
+import subprocess
+import sys
+sys.modules["numpy"] = None
+import pyflinklike.spark._host.batch_host, pyflinklike.testing
+try:
+    from pyflinklike.columns import KeyedBatchFunction
+except pyflinklike.errors.RequirementError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    with pytest.raises(RequirementError, match=r"pip install '\.\[columns\]'"):
-        KeyedBatchHarness(Emits(None), "k")
+    assert "a KeyedBatchFunction needs the package numpy" in done.stdout
+    assert "pip install '.[columns]' wherever it runs" in done.stdout
 
 
 @pytest.mark.parametrize(

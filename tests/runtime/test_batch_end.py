@@ -23,8 +23,9 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import end_bounded, enter_bounded
 from pyflinklike.errors import UserFunctionError
@@ -44,7 +45,9 @@ def opened(function: Any) -> KeyedProcessOperator:
     """An operator within its first key group."""
     task = TaskInfo("tested", max_parallelism=8)
     operator = make_keyed_operator(
-        function, HashMapStateBackend(), Types.STRING(), task, f"batch-{uuid.uuid4()}"
+        OperatorDeclaration(
+            function, HashMapStateBackend(), Types.STRING(), task, f"batch-{uuid.uuid4()}"
+        )
     )
     operator.open()
     enter_bounded(operator, 0, processing_time=NOW)

@@ -9,8 +9,9 @@ from two_input_support import BACKENDS
 
 from pyflinklike import Types
 from pyflinklike._changelog.working_state import WorkingState
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 
 
 class Counted(Alert):
@@ -29,12 +30,14 @@ class Groups:
     def __init__(self, backend, count=3):
         self.function = Counted()
         self.operator = make_keyed_operator(
-            self.function,
-            backend,
-            Types.STRING(),
-            TaskInfo("alerts"),
-            "test/0",
-            broadcast_states=(LIMITS,),
+            OperatorDeclaration(
+                self.function,
+                backend,
+                Types.STRING(),
+                TaskInfo("alerts"),
+                "test/0",
+                broadcast_states=(LIMITS,),
+            )
         )
         self.states = [WorkingState(index) for index in range(count)]
         self.operator.open()
@@ -42,14 +45,14 @@ class Groups:
     def give(self, *rules, groups=None):
         """A task: every key group is given the rules."""
         for state in self.states if groups is None else groups:
-            self.operator.enter(state)
+            self.operator.group.enter(state)
             self.operator.process_broadcast([(rule, None) for rule in rules])
 
     def limits(self):
         """What each key group has."""
         found = []
         for state in self.states:
-            self.operator.enter(state)
+            self.operator.group.enter(state)
             found.append(dict(self.operator.broadcast_states.to_read(LIMITS).items()))
         return found
 
@@ -95,7 +98,7 @@ def test_a_key_group_may_get_its_rules_in_several_parts(groups):
     """As in a batch, whose parts end anywhere."""
     one, two, three = groups.states
     groups.give(("low", 1), ("high", 2), groups=[one])
-    groups.operator.enter(two)
+    groups.operator.group.enter(two)
     groups.operator.process_broadcast([(("low", 1), None)])
     groups.operator.process_broadcast([(("high", 2), None)])
     groups.give(("low", 1), ("high", 2), groups=[three])
@@ -106,13 +109,13 @@ def test_a_key_group_may_get_its_rules_in_several_parts(groups):
 def test_a_rule_that_looks_at_keys_is_processed_in_every_key_group(groups):
     """For each has other keys; and its outputs come from each."""
     for at, state in enumerate(groups.states):
-        groups.operator.enter(state)
+        groups.operator.group.enter(state)
         groups.operator.process([f"key{at}"], [("key", 5)], [None])
     groups.operator.outputs.take()
     groups.give(("reset", 7), ("low", 1))
     applied, totals = groups.applied(), []
     for at, state in enumerate(groups.states):
-        groups.operator.enter(state)
+        groups.operator.group.enter(state)
         groups.operator.process([f"key{at}"], [("key", 0)], [None])
         totals += [row[1] for row in groups.operator.outputs.take().main]
 
@@ -134,12 +137,12 @@ def test_a_function_is_applied_when_it_is_given(groups):
     groups.operator.function.process_broadcast_element = LateBinding().process_broadcast_element
     totals = []
     for at, state in enumerate(groups.states):
-        groups.operator.enter(state)
+        groups.operator.group.enter(state)
         groups.operator.process([f"key{at}"], [("key", 5)], [None])
     groups.give(2)
     groups.operator.outputs.take()
     for at, state in enumerate(groups.states):
-        groups.operator.enter(state)
+        groups.operator.group.enter(state)
         groups.operator.process([f"key{at}"], [("key", 0)], [None])
         totals += [row[1] for row in groups.operator.outputs.take().main]
 

@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyflinklike import DeadLetters, HashMapStateBackend, KeyedProcessFunction, OutputTag, Types
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.errors import UserFunctionError
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
@@ -42,12 +43,14 @@ class Query:
         """Process records of key groups: the number of each, of bad records and of good ones."""
         task = TaskInfo("picky", max_parallelism=8, batch=self.batch)
         operator = make_keyed_operator(
-            Picky(),
-            HashMapStateBackend(),
-            Types.LONG(),
-            task,
-            f"bounds-{uuid.uuid4()}",
-            on_error=self.on_error,
+            OperatorDeclaration(
+                Picky(),
+                HashMapStateBackend(),
+                Types.LONG(),
+                task,
+                f"bounds-{uuid.uuid4()}",
+                on_error=self.on_error,
+            )
         )
         operator.open()
         logs = [each.copy() for each in self.logs]

@@ -12,8 +12,9 @@ from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueS
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import (
     EarlyRecords,
@@ -62,7 +63,13 @@ def opened(function: KeyedProcessFunction | None = None) -> KeyedProcessOperator
     """Another one, as of another worker."""
     task = TaskInfo("sum", max_parallelism=8)
     made = make_keyed_operator(
-        function or Sum(), HashMapStateBackend(), Types.STRING(), task, f"serving-{uuid.uuid4()}"
+        OperatorDeclaration(
+            function or Sum(),
+            HashMapStateBackend(),
+            Types.STRING(),
+            task,
+            f"serving-{uuid.uuid4()}",
+        )
     )
     made.open()
     return made
@@ -89,7 +96,7 @@ def test_what_is_due_fires_before_the_records_and_what_they_make_due_after(opera
     """Both clocks have moved before either."""
     storage = InMemoryLogStorage()
     serve(operator, storage, 0, records(-10))
-    operator.keep_warm()
+    operator.group.keep_warm()
     operator.clock.watermark = operator.clock.processing_time = 20
     serve(operator, storage, 0, records(5, -15))
 
@@ -136,7 +143,7 @@ def test_what_the_caller_has_kept_is_used_instead_of_what_the_backend_has(operat
     """A group that is begun anew has nothing of the one before."""
     storage = InMemoryLogStorage()
     serve(operator, storage, 0, records(1))
-    operator.keep_warm()
+    operator.group.keep_warm()
     serve(operator, InMemoryLogStorage(), WorkingState(0), records(2))
 
     assert [("total", 1), ("total", 2)] == outputs(operator)
@@ -167,7 +174,7 @@ def test_a_group_begins_with_all_that_a_savepoint_holds_of_it(operator):
     """Also where it is in two snapshots."""
     storage = InMemoryLogStorage()
     begin(operator, storage, 0, snapshot("a", 3), served_at=1)
-    operator.keep_warm()
+    operator.group.keep_warm()
     begin(operator, storage, 0, snapshot("b", 4), served_at=1)
     cold = opened()
     for key in "ab":
@@ -190,7 +197,7 @@ def test_what_a_group_begins_with_is_written_once(operator):
     """A further snapshot of a savepoint is a further segment; those before stay as they are."""
     storage = InMemoryLogStorage()
     begin(operator, storage, 0, snapshot("a", 3), served_at=1)
-    operator.keep_warm()
+    operator.group.keep_warm()
     first = dict(storage.segments)
     served = begin(operator, storage, 0, snapshot("b", 4), served_at=1)
 

@@ -13,8 +13,9 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._clock import Clock, TimeDomain
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.state.ttl_table import TtlTable
@@ -256,7 +257,9 @@ def test_incremental_cleanup_of_one_group_does_not_spare_the_next(backend):
 
     def batch(time, records):
         operator = make_keyed_operator(
-            Last(config), backend, Types.STRING(), TaskInfo("tested"), str(time)
+            OperatorDeclaration(
+                Last(config), backend, Types.STRING(), TaskInfo("tested"), str(time)
+            )
         )
         operator.open()
         operator.clock.processing_time = time

@@ -162,7 +162,11 @@ def crafted(random: Random, segment: Segment, own: set[str]) -> tuple[str, bytes
 def run(blob: bytes, backend: Any) -> None:
     """A program goes on from the savepoint, uses all of it and takes another."""
     with KeyedProcessHarness(
-        WithTimers(), lambda row: row.user, backend, restore=blob, key_type=Types.STRING()
+        WithTimers(),
+        lambda row: row.user,
+        state_backend=backend,
+        restore=blob,
+        key_type=Types.STRING(),
     ) as harness:
         for user in USERS:
             harness.process_element(Row(user=user, n=-1))

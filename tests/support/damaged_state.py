@@ -24,8 +24,9 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._changelog.log_storage import Head
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, Waking, serve
 from pyflinklike.backends.heap.keyed_heap import WARM_GROUPS
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
@@ -65,7 +66,9 @@ class Job:
         WARM_GROUPS.clear()
         self.store = store
         self.operator = make_keyed_operator(
-            Visits(), HashMapStateBackend(), Types.STRING(), TaskInfo("visits"), "damaged"
+            OperatorDeclaration(
+                Visits(), HashMapStateBackend(), Types.STRING(), TaskInfo("visits"), "damaged"
+            )
         )
         self.operator.open()
 
@@ -75,7 +78,7 @@ class Job:
         records = Records(keys, numbers, [None] * len(numbers))
         waking = Waking(wake_at=lambda *_: wake_at)
         serve(self.operator, self.store, 3, records, waking=waking)
-        self.operator.keep_warm()
+        self.operator.group.keep_warm()
 
     def contents(self) -> Any:
         """What a worker that has nothing warm finds, whatever the order."""

@@ -27,7 +27,6 @@ from window_support import Contents, Sum, processed
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
-    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -40,6 +39,7 @@ from pyflinklike import (
 )
 from pyflinklike.aggregations import Fold, Max, MinBy
 from pyflinklike.aggregations import Sum as SumOf
+from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.joins import (
     CoGrouping,
     IntervalJoin,
@@ -48,12 +48,7 @@ from pyflinklike.joins import (
     ProcessJoinFunction,
     TaggedTypeInfo,
 )
-from pyflinklike.testing import (
-    BroadcastHarness,
-    KeyedBatchHarness,
-    KeyedProcessHarness,
-    KeyedTwoInputHarness,
-)
+from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness, KeyedTwoInputHarness
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,
     CountEvictor,

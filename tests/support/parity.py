@@ -8,13 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pyflinklike import (
-    KeyedBatchFunction,
-    KeyedProcessFunction,
-    MapStateDescriptor,
-    Types,
-    ValueStateDescriptor,
-)
+from pyflinklike import KeyedProcessFunction, MapStateDescriptor, Types, ValueStateDescriptor
+from pyflinklike.columns import KeyedBatchFunction
 
 __all__ = ["OUTPUT", "InColumns", "ParityByElement"]
 

@@ -14,8 +14,8 @@ from pyspark.sql import types as st
 
 from pyflinklike import Function, HashMapStateBackend, Types
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import kind_of
 from pyflinklike.backends.state_backend import StateBackend
-from pyflinklike.spark._api.query import in_columns
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._wire.key_groups import group_ids
 from pyflinklike.spark._wire.output_layout import OutputLayout
@@ -66,7 +66,7 @@ class Program:
             f"double-{uuid.uuid4()}",
             drop_states=self.drop_states,
         )
-        return in_columns(plan)
+        return kind_of(plan.function).on_spark(plan)
 
     def group_of(self, key: str) -> int:
         """The key group of a key."""

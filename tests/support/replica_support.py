@@ -21,8 +21,9 @@ import attrs
 from pyflinklike import MIN_WATERMARK, HashMapStateBackend, KeyedProcessFunction, Types
 from pyflinklike._changelog.log_storage import HEAD_AT
 from pyflinklike._changelog.operator_record import OperatorRecord, call_roll
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.errors import HostError
 from pyflinklike.queryable_state import Position, QueryableState
@@ -152,11 +153,13 @@ class FollowedQuery:
 
     def _opened(self) -> Any:
         operator = make_keyed_operator(
-            Doing(self.descriptors),
-            HashMapStateBackend(0),
-            STRING,
-            self.task,
-            f"followed-{next(_OWNERS)}",
+            OperatorDeclaration(
+                Doing(self.descriptors),
+                HashMapStateBackend(0),
+                STRING,
+                self.task,
+                f"followed-{next(_OWNERS)}",
+            )
         )
         operator.open()
         return operator

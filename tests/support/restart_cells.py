@@ -19,7 +19,6 @@ from pyflinklike import (
     AggregateFunction,
     AggregatingStateDescriptor,
     DeadLetters,
-    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -34,6 +33,7 @@ from pyflinklike import (
 )
 from pyflinklike.aggregations import Fold, Max, MaxBy
 from pyflinklike.aggregations import Sum as SumOf
+from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.errors import ValueDecodeError
 from pyflinklike.joins import (
     CoGrouping,
@@ -51,12 +51,7 @@ from pyflinklike.stores import (
     VersionedStoreDescriptor,
     WindowStoreDescriptor,
 )
-from pyflinklike.testing import (
-    BroadcastHarness,
-    KeyedBatchHarness,
-    KeyedProcessHarness,
-    KeyedTwoInputHarness,
-)
+from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness, KeyedTwoInputHarness
 from pyflinklike.upsert import UpsertFunction
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,

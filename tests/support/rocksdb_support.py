@@ -27,8 +27,9 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import Records, Waking, serve
 from pyflinklike.backends.state_backend import StateBackend
@@ -137,7 +138,9 @@ def run_task(
     """
     function = Everything(lambda: before(operator))
     operator = make_keyed_operator(
-        function, backend, Types.STRING(), TaskInfo("damaged", max_parallelism=8), "query/0"
+        OperatorDeclaration(
+            function, backend, Types.STRING(), TaskInfo("damaged", max_parallelism=8), "query/0"
+        )
     )
     operator.open()
 
@@ -153,7 +156,7 @@ def run_task(
         serve(operator, store, 0, records, waking=Waking(wake_at=about_to_commit))
         before(operator)
         outputs = list(operator.outputs.take().main)
-        operator.keep_warm()
+        operator.group.keep_warm()
     finally:
         operator.close()
     return outputs
@@ -162,11 +165,13 @@ def run_task(
 def contents(store: InMemoryLogStorage) -> dict[str, list[Any]]:
     """All that a key group's log says, by table."""
     operator = make_keyed_operator(
-        Everything(),
-        HashMapStateBackend(max_warm_bytes=0),
-        Types.STRING(),
-        TaskInfo("damaged", max_parallelism=8),
-        "contents",
+        OperatorDeclaration(
+            Everything(),
+            HashMapStateBackend(max_warm_bytes=0),
+            Types.STRING(),
+            TaskInfo("damaged", max_parallelism=8),
+            "contents",
+        )
     )
     operator.open()
     operator.load(store, store.read_head("test"), 0)

@@ -27,8 +27,9 @@ from pyflinklike import (
     Types,
 )
 from pyflinklike._changelog.working_state import WorkingState
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import commit
 from pyflinklike.stores import ChangelogRecord, StoreDescriptor
 from pyflinklike.stores.store_codec import INT_SIZE, read_int
@@ -96,11 +97,13 @@ class Player:
     def _open(self) -> None:
         self._doer = _Doer(self.descriptor)
         self.operator = make_keyed_operator(
-            self._doer,
-            BACKENDS[self._backend],
-            Types.STRING(),
-            TaskInfo("player", max_parallelism=_GROUPS),
-            self._owner,
+            OperatorDeclaration(
+                self._doer,
+                BACKENDS[self._backend],
+                Types.STRING(),
+                TaskInfo("player", max_parallelism=_GROUPS),
+                self._owner,
+            )
         )
         self.operator.open()
         if self._watermark is not None:
@@ -130,7 +133,7 @@ class Player:
         if verb == "lose":
             operator.load(durable, durable.head, WorkingState(_GROUP))
         elif verb == "warm":
-            operator.keep_warm()
+            operator.group.keep_warm()
             operator.load(durable, durable.head, _GROUP)
         elif verb in ("restart", "move"):
             blob = operator.snapshot() if verb == "move" else b""

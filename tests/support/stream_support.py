@@ -26,8 +26,9 @@ from pyflinklike import (
 from pyflinklike._changelog.checkpoint_logs import merge, read_log
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._changelog.working_state import LocalStateBackend
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, begin, serve
 from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.testing import KeyedProcessHarness
@@ -72,7 +73,9 @@ class Stream:
     ) -> None:
         task = TaskInfo("stream", max_parallelism=max_parallelism)
         self.operator = make_keyed_operator(
-            function, backend, key_type, task, f"tested-{uuid.uuid4()}", on_error=on_error
+            OperatorDeclaration(
+                function, backend, key_type, task, f"tested-{uuid.uuid4()}", on_error=on_error
+            )
         )
         self.operator.open()
         self.operator.clock.processing_time = now
@@ -85,7 +88,7 @@ class Stream:
             for index, segments in groups.items():
                 for segment in segments:
                     begin(self.operator, self.stores[index], index, segment)
-                    self.operator.keep_warm()
+                    self.operator.group.keep_warm()
 
     def groups_of(self, some: Iterable[Any]) -> list[int]:
         """The key groups of keys."""
@@ -100,7 +103,7 @@ class Stream:
             mine = [each for each in records if self.groups_of([each.key]) == [index]]
             keys_of_mine = [operator.frozen_key(each.key) for each in mine]
             serve(operator, store, index, Records(keys_of_mine, mine, [None] * len(mine)))
-            operator.keep_warm()
+            operator.group.keep_warm()
             results += operator.outputs.take().main
         return results
 
@@ -128,7 +131,11 @@ class Harness:
         self, function: Any, backend: Any, max_parallelism: int, savepoint: bytes | None, now: int
     ) -> None:
         self._harness = KeyedProcessHarness(
-            function, lambda record: record.key, backend, savepoint, max_parallelism
+            function,
+            lambda record: record.key,
+            state_backend=backend,
+            restore=savepoint,
+            max_parallelism=max_parallelism,
         )
 
     def batch(self, records: list[Record], now: int, watermark: int) -> list[Any]:

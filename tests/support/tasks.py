@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyflinklike._clock import TimeDomain
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import NO_RECORDS, Records, Waking, serve
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
@@ -72,17 +73,19 @@ class Task:
         operator.metrics.outputs += len(outputs)
         numbers, self.user_counts = operator.take_metrics()
         self.counts = dict(zip(OperatorMetrics.names(), numbers))
-        operator.keep_warm()
+        operator.group.keep_warm()
         operator.close()
         return outputs.main
 
     def _opened(self) -> KeyedProcessOperator:
         operator = make_keyed_operator(
-            self.function,
-            self._backend,
-            Types.STRING(),
-            TaskInfo("tested", max_parallelism=8),
-            self._owner,
+            OperatorDeclaration(
+                self.function,
+                self._backend,
+                Types.STRING(),
+                TaskInfo("tested", max_parallelism=8),
+                self._owner,
+            )
         )
         operator.open()
         return operator

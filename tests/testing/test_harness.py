@@ -18,18 +18,14 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.columns import KeyedBatchHarness
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
     StateAccessError,
     StateValueError,
 )
-from pyflinklike.testing import (
-    BroadcastHarness,
-    KeyedBatchHarness,
-    KeyedProcessHarness,
-    KeyedTwoInputHarness,
-)
+from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness, KeyedTwoInputHarness
 
 LONG = ValueStateDescriptor("s", Types.LONG())
 OPTIONS = [
@@ -172,8 +168,8 @@ def test_entries_of_an_unknown_state_are_not_counted():
 @pytest.mark.parametrize(
     ("harness_class", "names"),
     [
-        (KeyedProcessHarness, ["function", "key_selector", *OPTIONS]),
-        (KeyedBatchHarness, ["function", "key_columns", "event_time", *OPTIONS]),
+        (KeyedProcessHarness, ["function", "key_selector"]),
+        (KeyedBatchHarness, ["function", "key_columns", "event_time"]),
         (KeyedTwoInputHarness, ["function", "key_selector1", "key_selector2"]),
         (BroadcastHarness, ["function", "broadcast_states", "key_selector"]),
     ],

@@ -44,7 +44,7 @@ def harness_in(path, key_selector=lambda value: value % 7):
     """A harness whose files lie there."""
     backend = EmbeddedRocksDBStateBackend()
     backend.set_db_storage_paths(str(path))
-    return KeyedProcessHarness(Counting(), key_selector, backend)
+    return KeyedProcessHarness(Counting(), key_selector, state_backend=backend)
 
 
 def table_files(path):
@@ -137,7 +137,7 @@ def test_a_thousand_timers_end_a_batch(tmp_path):
 
     backend = EmbeddedRocksDBStateBackend()
     backend.set_db_storage_paths(str(tmp_path))
-    with KeyedProcessHarness(Telling(), lambda value: value, backend) as harness:
+    with KeyedProcessHarness(Telling(), lambda value: value, state_backend=backend) as harness:
         harness.process_elements((number, None) for number in range(1_500))
         held = []
         for watermark in (9, 998, 999, 1_009):

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
-    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -34,6 +33,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.columns import KeyedBatchFunction
 from pyflinklike.errors import DeclarationError, UserFunctionError
 from pyflinklike.testing import HarnessChain, KeyedProcessHarness, simulate, user_code
 from pyflinklike.windows import ProcessWindowFunction, TumblingEventTimeWindows, window

@@ -30,9 +30,10 @@ from pyflinklike._changelog.entry_codec import decode_entries
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._changelog.working_state import LocalStateBackend
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.calls import FunctionCalls
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, UnsortedRecords, serve
 from pyflinklike.aggregations import Max, MinBy, Sum
 from pyflinklike.errors import UserFunctionError
@@ -206,12 +207,14 @@ class Way:
         self, function: Any, backend: Any, store: Any = None, on_error: Any = None
     ) -> None:
         self.operator = make_keyed_operator(
-            function,
-            backend,
-            Types.STRING(),
-            TaskInfo("windows", max_parallelism=1),
-            f"tested-{uuid.uuid4()}",
-            on_error=on_error,
+            OperatorDeclaration(
+                function,
+                backend,
+                Types.STRING(),
+                TaskInfo("windows", max_parallelism=1),
+                f"tested-{uuid.uuid4()}",
+                on_error=on_error,
+            )
         )
         self.operator.open()
         self.store = InMemoryLogStorage() if store is None else store
@@ -234,7 +237,7 @@ class Way:
             0,
             kind([key for key, _, _ in records], values, [time for _, _, time in records]),
         )
-        operator.keep_warm()
+        operator.group.keep_warm()
         outputs, metrics = operator.outputs.take(), operator.take_metrics()
         log = [read_segment(blob, "a log") for _, blob in sorted(self.store.segments.items())]
         return Seen(outputs, metrics, log, {each.name: each for each in operator.group.specs})

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 
 from pyflinklike._checks import is_int
@@ -48,15 +46,6 @@ class HashMapStateBackend(StateBackend):
     def create_keyed_state_backend(self, current: CurrentKey, owner: str) -> HeapKeyedStateBackend:
         """Create the tables of one operator instance."""
         return HeapKeyedStateBackend(current, owner, self.max_warm_bytes)
-
-    def create_columnar_state_backend(
-        self, current: CurrentKey, owner: str, key_kind: Any
-    ) -> HeapKeyedStateBackend:
-        """Create the tables of one instance of an operator whose state lies in columns."""
-        # Imported late: NumPy is needed for columns only.
-        from pyflinklike.columns.columnar_heap import ColumnarStateBackend
-
-        return ColumnarStateBackend(current, owner, self.max_warm_bytes, key_kind)
 
     def __str__(self) -> str:
         return "HashMapStateBackend"

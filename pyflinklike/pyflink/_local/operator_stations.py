@@ -17,14 +17,14 @@ from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRec
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._changelog.working_state import LocalStateBackend, WorkingState
 from pyflinklike._clock import MAX_WATERMARK
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import kind_of, make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import ElementBundles, end_bounded, enter_bounded
 from pyflinklike.aggregations.fold import Fold as FoldFunction
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.state_backend import StateBackend
-from pyflinklike.errors import HostError
 from pyflinklike.functions.dead_letters import DeadLetters
 from pyflinklike.functions.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.functions.metric_group import Increment
@@ -39,10 +39,9 @@ from pyflinklike.pyflink._graph.nodes import (
     FlatMap,
     Fold,
     KeyBy,
-    Keyed,
     Map,
     Node,
-    Process,
+    Stateless,
     TwoInputs,
     WithBroadcast,
 )
@@ -77,9 +76,6 @@ def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station
         out: Takes the outputs of the instance.
         task: The task that the instance serves.
         job: Has the mode, the state backend and the inputs of the node.
-
-    Raises:
-        HostError: The local runner has nothing for a node of this kind.
     """
     if isinstance(node, AssignTimestamps):
         return TimestampStation(out, node.strategy)
@@ -87,42 +83,29 @@ def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station
     if isinstance(node, AsyncWait):
         keys = PickledByteArrayTypeInfo()
         return WaitingStation(out, node, own_copy(node.function), task, keys, backend)
-    kind, key_type, has_keys = _kind_of(node, job)
-    states = node.states if isinstance(node, WithBroadcast) else ()
-    function = function_of(node, is_batch=job.settings.is_batch)
+    is_batch, first = job.settings.is_batch, job.graph.nodes.get(node.inputs[0])
+    key_type = first.key_type if isinstance(first, KeyBy) else PickledByteArrayTypeInfo()
+    has_keys = isinstance(first, KeyBy) and not isinstance(node, Stateless)
+    if isinstance(node, TwoInputs):
+        has_keys = node.is_keyed
+    function = function_of(node, is_batch=is_batch)
     on_error = job.settings.letters_to(out.side)
-    if on_error is not None and kind is MapStation:
-        kind = OperatorStation  # which can undo a call
-    return kind(
+    is_broadcast = isinstance(node, WithBroadcast)
+    streaming, batch = _STATIONS[kind_of(function).inputs]
+    station = batch if is_batch and (has_keys or is_broadcast) else streaming
+    # A map station calls the function past the operator, and so cannot undo a call.
+    if isinstance(node, (Map, FlatMap, Filter)) and on_error is None:
+        station = MapStation
+    return station(
         out,
         function,
         task,
         key_type,
         backend,
         has_keys=has_keys,
-        states=states,
+        states=node.states if is_broadcast else (),
         on_error=on_error,
     )
-
-
-def _kind_of(node: Node, job: Job) -> tuple[type[OperatorStation], TypeInformation, bool]:
-    """Return the class of a node's instances, the type of keys, and whether elements have keys."""
-    is_batch, first = job.settings.is_batch, job.graph.nodes.get(node.inputs[0])
-    keyed = isinstance(first, KeyBy)
-    key_type = first.key_type if isinstance(first, KeyBy) else PickledByteArrayTypeInfo()
-    if isinstance(node, (Map, FlatMap, Filter)):
-        return MapStation, key_type, False
-    if isinstance(node, Process):
-        return OperatorStation, key_type, False
-    if isinstance(node, (Keyed, Fold)):
-        return (BatchStation if is_batch else OperatorStation), key_type, True
-    if isinstance(node, TwoInputs):
-        in_batches = is_batch and node.is_keyed
-        return (TwoInputBatchStation if in_batches else TwoInputStation), key_type, node.is_keyed
-    if isinstance(node, WithBroadcast):
-        return (BroadcastBatchStation if is_batch else BroadcastStation), key_type, keyed
-    msg = f"the local runner has nothing for {type(node).__name__}, got {node.name!r}"
-    raise HostError(msg)
 
 
 def function_of(node: Any, *, is_batch: bool) -> Any:
@@ -169,23 +152,24 @@ class OperatorStation(Station):
     ) -> None:
         super().__init__(out)
         self._operator: KeyedProcessOperator = make_keyed_operator(
-            function,
-            state_backend,
-            key_type,
-            task,
-            f"local-{uuid.uuid4()}",
-            side_outputs_read=frozenset(out.side),
-            broadcast_states=states,
-            has_keys=has_keys,
-            timed_outputs=True,
-            on_error=on_error,
+            OperatorDeclaration(
+                function,
+                state_backend,
+                key_type,
+                task,
+                f"local-{uuid.uuid4()}",
+                side_outputs_read=frozenset(out.side),
+                broadcast_states=states,
+                has_keys=has_keys,
+                timed_outputs=True,
+                on_error=on_error,
+            )
         )
         self._has_keys = has_keys
-        self._before = self._operator.runtime_context.before_every_call
-        self._begins = int(on_error is not None)  # which is no step of a store
+        self._extensions = self._operator.extensions
         self._index = task.index
         self._outputs = self._operator.outputs
-        self._operator.enter(WorkingState(task.index))
+        self._operator.group.enter(WorkingState(task.index))
         self.is_stopped = False
         """Whether the job ends before its input: then timers are left for another job."""
 
@@ -202,8 +186,8 @@ class OperatorStation(Station):
 
     def _process(self, key: Any, value: Any, timestamp: int | None) -> None:
         self._process_one(key, value, timestamp)
-        if len(self._before) > self._begins:
-            self._operator.stores.flush()
+        for each in self._extensions:
+            each.flush()
         if self._outputs.main or self._outputs.side:
             self._send()
 
@@ -228,7 +212,7 @@ class OperatorStation(Station):
         if self._has_keys:
             operator.advance_watermark(watermark)
             if watermark == MAX_WATERMARK:
-                operator.stores.flush()
+                operator.flush()
             if self._outputs.main or self._outputs.side:
                 self._send()
         else:
@@ -262,11 +246,11 @@ class OperatorStation(Station):
         state = WorkingState(self._index)
         for segment in segments:
             state.read(segment, where)
-        self._operator.enter(state)
+        self._operator.group.enter(state)
 
     def settle(self) -> None:
         """Pass on what is held back: outputs of stores, and of calls that have not returned."""
-        self._operator.stores.flush()
+        self._operator.flush()
         self._operator.check_letters()
         self._send()
 
@@ -445,6 +429,14 @@ class BroadcastBatchStation(BatchStation, BroadcastStation):
 def _by_time(element: tuple[Any, int | None]) -> int:
     timestamp = element[1]
     return -(2**63) if timestamp is None else timestamp
+
+
+_STATIONS: dict[str, tuple[type[OperatorStation], type[OperatorStation]]] = {
+    "one input": (OperatorStation, BatchStation),
+    "two inputs": (TwoInputStation, TwoInputBatchStation),
+    "a broadcast input": (BroadcastStation, BroadcastBatchStation),
+}
+"""The classes for the inputs of a function: in streaming mode, and in batch mode with keys."""
 
 
 # Asynchronous functions

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
+from pyflinklike._options import options_shown
 from pyflinklike._type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.process_functions import (
@@ -31,7 +32,6 @@ from pyflinklike.spark._plan.process_options import (
     ProcessOptions,
     check_columns,
     check_function,
-    options_shown,
 )
 from pyflinklike.spark._plan.session import check_watermark_policy, time_zone_of
 from pyflinklike.spark._wire.key_hash import group_or_hash, key_group
@@ -104,7 +104,7 @@ class BroadcastConnectedStream:
         check_both_stream(main(ProcessOptions()).df, broadcast_stream.input.df)
         self._main, self._broadcast = main, broadcast_stream
 
-    @options_shown(KeyedProcessOptions)
+    @options_shown(KeyedProcessOptions, ProcessOptions)
     def process(  # noqa: D417 - as shown, it has no `**options`
         self,
         function: KeyedBroadcastProcessFunction | BroadcastProcessFunction,

@@ -14,6 +14,7 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
+from pyflinklike._options import options_shown
 from pyflinklike._type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.process_functions import (
@@ -28,7 +29,6 @@ from pyflinklike.spark._plan.process_options import (
     TwoInputOptions,
     TwoInputProcessOptions,
     check_function,
-    options_shown,
 )
 from pyflinklike.spark._plan.session import check_watermark_policy
 from pyflinklike.state.fold_functions import Function
@@ -52,7 +52,7 @@ class KeyedConnectedStreams:
         _check_keys_alike(*(each.key_fields() for each in inputs))
         self._first, self._second = first, second
 
-    @options_shown(TwoInputProcessOptions)
+    @options_shown(TwoInputProcessOptions, ProcessOptions)
     def process(  # noqa: D417 - as shown, it has no `**options`
         self,
         function: KeyedCoProcessFunction,

@@ -9,12 +9,14 @@ with Spark's own `select` and `where`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 from pyspark.sql import DataFrame
 
 from pyflinklike._messages import shown
+from pyflinklike._options import options_shown
+from pyflinklike._runtime.function_kinds import classes_of
 from pyflinklike._type_vars import Unpack
 from pyflinklike.aggregations._spark import Folds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
@@ -26,7 +28,7 @@ from pyflinklike.functions.element_functions import (
     as_flat_map_function,
     as_map_function,
 )
-from pyflinklike.functions.process_functions import KeyedBatchFunction, KeyedProcessFunction
+from pyflinklike.functions.process_functions import KeyedProcessFunction
 from pyflinklike.joins._spark import CoGroupedStreams, IntervalJoined, JoinedStreams
 from pyflinklike.spark._api.broadcast_streams import (
     BroadcastConnectedStream,
@@ -44,7 +46,6 @@ from pyflinklike.spark._plan.process_options import (
     check_column,
     check_columns,
     check_function,
-    options_shown,
 )
 from pyflinklike.spark._plan.session import time_zone_of
 from pyflinklike.spark._wire.schema import key_type_of
@@ -55,6 +56,9 @@ from pyflinklike.windows.assigners import (
     CountTumblingWindowAssigner,
     WindowAssigner,
 )
+
+if TYPE_CHECKING:
+    from pyflinklike.columns import KeyedBatchFunction
 
 __all__ = ["ConnectedStreams", "KeyedStream", "connect", "key_by"]
 
@@ -98,7 +102,7 @@ class KeyedStream(Folds):
         types = [df.schema[column].dataType for column in columns]
         self._key_type = key_type_of(types, self._time_zone)
 
-    @options_shown(KeyedProcessOptions)
+    @options_shown(KeyedProcessOptions, ProcessOptions)
     def process(  # noqa: D417 - as shown, it has no `**options`
         self,
         function: KeyedProcessFunction | KeyedBatchFunction,
@@ -175,7 +179,7 @@ class KeyedStream(Folds):
             CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
                 do not have the key columns' types.
         """
-        check_function(function, (KeyedProcessFunction, KeyedBatchFunction))
+        check_function(function, classes_of(lambda kind: kind.stream == "KeyedStream"))
         given = ProcessOptions.of(options, KeyedProcessOptions)
         return apply_function(function, self._input(given), output_type, given)
 

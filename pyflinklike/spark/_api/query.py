@@ -20,16 +20,13 @@ from functools import singledispatch
 from typing import Any
 
 import attrs
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import kind_of
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.functions.process_functions import (
-    KeyedBatchFunction,
-    refuse_checkpointed_function,
-)
+from pyflinklike.functions.process_functions import refuse_checkpointed_function
 from pyflinklike.spark._api.inputs import Input
 from pyflinklike.spark._host.batch_host import run_batch
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
@@ -61,13 +58,12 @@ from pyflinklike.spark._wire.own_columns import (
     LAST_WATERMARK,
     with_batch_time,
 )
-from pyflinklike.spark._wire.record_readers import BroadcastReader, RecordReader
-from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.spark._wire.record_readers import BroadcastReader
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.fold_functions import Function
 from pyflinklike.types.pickled_type import pickle_allowed
 
-__all__ = ["apply_function", "apply_plan", "in_columns"]
+__all__ = ["apply_function", "apply_plan"]
 
 
 def apply_function(
@@ -134,7 +130,7 @@ def apply_function(
             options.drop_states, options.from_savepoint, is_streaming=source.df.isStreaming
         ),
     )
-    made, began = in_columns(plan), options.from_savepoint
+    made, began = kind_of(function).on_spark(plan), options.from_savepoint
     return apply_plan(source.df, source, made, began, options.savepoint_to)
 
 
@@ -267,29 +263,3 @@ def _time_mode(
     if processing_time_timers:
         return TimeMode.PROCESSING_TIME
     return TimeMode.NONE if event_time is None else TimeMode.EVENT_TIME
-
-
-def in_columns(plan: Plan) -> Plan:
-    """Have a plan read and write columns if its function is a `KeyedBatchFunction`.
-
-    Raises:
-        DeclarationValueError: The backend has no columnar state.
-    """
-    if not isinstance(plan.function, KeyedBatchFunction):
-        return plan
-    # NumPy is an extra: only columnar functions need it.
-    from pyflinklike.columns.columnar_layout import ColumnLayout, ColumnRecordReader
-
-    # Opened to be refused on the driver, not in the first task.
-    kind = pa.int64()
-    plan.state_backend.create_columnar_state_backend(CurrentKey(), "check", kind).close()
-    assert isinstance(plan.reader, RecordReader)  # such a function has one input
-    return attrs.evolve(
-        plan,
-        reader=ColumnRecordReader(**_fields(plan.reader)),
-        layout=ColumnLayout(**_fields(plan.layout)),
-    )
-
-
-def _fields(made: Any) -> dict[str, Any]:
-    return {field.name: getattr(made, field.name) for field in attrs.fields(type(made))}

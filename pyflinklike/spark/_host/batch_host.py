@@ -254,9 +254,9 @@ class _HistoryRunner(_BatchRunner):
         operator = self._operator
         self._advance(watermark_of(watermark))
         operator.fire_due_timers()
-        operator.stores.flush()
+        operator.flush()
         operator.cleanup.drop_expired()  # as where a stream writes a whole key group
-        state = read_segment(operator.snapshot(), operator.where(index))
+        state = read_segment(operator.snapshot(), operator.group.where(index))
         known = operator.clock.watermark
         times = BatchTimes(known if known > MIN_WATERMARK else None, operator.clock.processing_time)
         self._parts.add(index, record_of(self._plan, operator), state, times)

@@ -37,8 +37,9 @@ from pyflinklike._changelog.log_storage import LogStorage, exchange_watermark, r
 from pyflinklike._changelog.operator_record import OperatorRecord, RecordStorage, call_roll
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import (
     NO_RECORDS,
@@ -269,7 +270,7 @@ class KeyGroupTask:
             results = [*self._encode_outputs(operator), *pass_on(passing)]
             if not self._sees_its_end:
                 operator.check_letters()
-            operator.keep_warm()
+            operator.group.keep_warm()
         return results
 
     @without_collection
@@ -287,7 +288,7 @@ class KeyGroupTask:
             if served is not None:
                 self._wake(served, None)
                 operator.metrics.take()  # the first batch tells of its own work
-                operator.keep_warm()
+                operator.group.keep_warm()
 
     def _read(self, payloads: list[bytes] | None) -> tuple[EarlyRecords, Records]:
         if not payloads:
@@ -392,19 +393,21 @@ def open_operator(
         DeclarationValueError: State would have to be unpickled, which is refused.
     """
     operator = make_keyed_operator(
-        plan.function,
-        plan.state_backend,
-        plan.key_type,
-        task,
-        owner,
-        refused_timers=refused_timers,
-        side_outputs_read=plan.layout.sides,
-        broadcast_states=plan.broadcast_states,
-        # A worker's environment may refuse what the driver's did not.
-        allow_pickle=pickle_allowed(plan.allow_pickle),
-        timed_outputs=plan.timed_outputs,
-        on_error=plan.on_error,
-        drop_states=plan.drop_states,
+        OperatorDeclaration(
+            plan.function,
+            plan.state_backend,
+            plan.key_type,
+            task,
+            owner,
+            refused_timers=refused_timers,
+            side_outputs_read=plan.layout.sides,
+            broadcast_states=plan.broadcast_states,
+            # A worker's environment may refuse what the driver's did not.
+            allow_pickle=pickle_allowed(plan.allow_pickle),
+            timed_outputs=plan.timed_outputs,
+            on_error=plan.on_error,
+            drop_states=plan.drop_states,
+        )
     )
     operator.open()
     return operator

@@ -8,11 +8,10 @@ becomes one `ProcessOptions`, the only place of the defaults.
 
 from __future__ import annotations
 
-import inspect
 import io
 import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypedDict, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
 
 import attrs
 from pyspark import cloudpickle
@@ -21,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from pyflinklike._checks import is_int
 from pyflinklike._messages import instance_of, shown, shown_message
+from pyflinklike._options import collect
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.code_slips import warn_of_slips
@@ -56,7 +56,6 @@ __all__ = [
     "check_max_parallelism",
     "check_pickle",
     "holds_accumulators",
-    "options_shown",
 ]
 
 SavepointLike = bytes | str | os.PathLike[str] | Mapping[str, DataFrame]
@@ -65,7 +64,6 @@ SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]
 """The tags whose outputs are wanted, or the type of each."""
 EventTimes = str | tuple[str, str]
 """The name of a column of both inputs, or a pair of names."""
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CommonOptions(TypedDict, total=False):
@@ -156,51 +154,7 @@ class ProcessOptions:
         Raises:
             DeclarationTypeError: An option is not one of them.
         """
-        known = _names_of(allowed)
-        unknown = [name for name in options if name not in known]
-        if unknown:
-            msg = f"the options of an operator are keywords that its method has, got {unknown}; choose from {known}"
-            raise DeclarationTypeError(msg)
-        return cls(**options)
-
-
-def options_shown(kind: type) -> Callable[[F], F]:
-    """Have a method show each of its options in `help` and `inspect.signature`.
-
-    Python shows `**options` alone, however it is annotated.
-
-    Args:
-        kind: The TypedDict of the options.
-    """
-
-    def shown_on(method: F) -> F:
-        signature = inspect.signature(method)
-        named = [
-            each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD
-        ]
-        by_name = [_parameter(name, kind) for name in _names_of(kind)]
-        method.__signature__ = signature.replace(  # type: ignore[attr-defined]
-            parameters=[*named, *by_name]
-        )
-        return method
-
-    return shown_on
-
-
-def _names_of(kind: type) -> list[str]:
-    """Return the names of a TypedDict's options in the order of `ProcessOptions`."""
-    return [each.name for each in attrs.fields(ProcessOptions) if each.name in kind.__annotations__]
-
-
-def _parameter(name: str, kind: type) -> inspect.Parameter:
-    annotation = kind.__annotations__[name]
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=attrs.fields_dict(ProcessOptions)[name].default,
-        # As text, as all annotations of this package are.
-        annotation=getattr(annotation, "__forward_arg__", annotation),
-    )
+        return collect(cls, options, allowed)
 
 
 MAX_KEY_GROUPS = 32_768

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import pyflinklike
 from pyflinklike.errors import DeclarationError
 from pyflinklike.run import install, uninstall
 

@@ -19,17 +19,17 @@ from spark_support import (
 
 from pyflinklike import (
     DeadLetters,
-    KeyedBatchFunction,
     KeyedProcessFunction,
     OutputTag,
     Time,
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.joins import ProcessJoinFunction
 from pyflinklike.spark import error_of, foreach_output, get_side_output, key_by, main_output
-from pyflinklike.testing import KeyedBatchHarness, KeyedProcessHarness
+from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import (
     EventTimeSessionWindows,
     ProcessWindowFunction,

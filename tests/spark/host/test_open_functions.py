@@ -13,8 +13,9 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._changelog.log_storage import Head
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 
@@ -75,11 +76,13 @@ def _task(index=0, attempt=0):
 
 def _operator(backend=None, owner="owner/0", index=0):
     operator = make_keyed_operator(
-        Count(),
-        backend or HashMapStateBackend(),
-        Types.LONG(),
-        _task(index),
-        owner,
+        OperatorDeclaration(
+            Count(),
+            backend or HashMapStateBackend(),
+            Types.LONG(),
+            _task(index),
+            owner,
+        )
     )
     operator.open()
     return operator
@@ -89,7 +92,7 @@ def _serve(operator, store, group, keys):
     serve(operator, store, group, Records(keys, keys, [None] * len(keys)))
     results = operator.outputs.take().main
     numbers, increments = operator.take_metrics()
-    operator.keep_warm()
+    operator.group.keep_warm()
     counts = dict(zip(OperatorMetrics.names(), numbers))
     return list(results), counts["warm_loads"], {each.name: each.value for each in increments}
 

@@ -22,7 +22,6 @@ from spark_support import Feed, at, drain, pickle_by_value, rows_of
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
-    KeyedBatchFunction,
     KeyedProcessFunction,
     MapStateDescriptor,
     OutputTag,
@@ -31,6 +30,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.columns import KeyedBatchFunction
 from pyflinklike.errors import PyflinklikeError
 from pyflinklike.joins import ProcessJoinFunction
 from pyflinklike.spark import broadcast, key_by

@@ -8,8 +8,9 @@ from enum import Enum
 from typing import Any
 
 from pyflinklike._changelog.working_state import LocalStateBackend, WorkingState
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import Waking, commit
 from pyflinklike.backends.state_backend import StateBackend
@@ -173,11 +174,13 @@ class Replica:
     def _new_worker(self) -> tuple[FiveStates, KeyedProcessOperator]:
         states = self._states(self._ttl, self._fired)
         operator = make_keyed_operator(
-            states,
-            self._backend,
-            Types.STRING(),
-            TaskInfo("agreement", max_parallelism=_MAX_PARALLELISM),
-            f"agreement-{uuid.uuid4()}",
+            OperatorDeclaration(
+                states,
+                self._backend,
+                Types.STRING(),
+                TaskInfo("agreement", max_parallelism=_MAX_PARALLELISM),
+                f"agreement-{uuid.uuid4()}",
+            )
         )
         operator.open()
         return states, operator
@@ -223,27 +226,27 @@ class Replica:
             self.lose()
         elif self.mode is Mode.WARM:
             self.commit()
-            self.operator.keep_warm()
+            self.operator.group.keep_warm()
             self.load()
 
     def end_batch(self) -> None:
         """Commit, and note the state that a failed batch goes back to."""
         self.commit()
         self.committed = self.store.copy()
-        self.operator.keep_warm()
+        self.operator.group.keep_warm()
         self.load()
 
     def fail(self, *, written: bool) -> None:
         """Lose a batch; if `written`, as late as after the worker kept what it had committed."""
         if written:
             self._write()
-            self.operator.keep_warm()
+            self.operator.group.keep_warm()
         self.store = self.committed.copy()
         self.lose()
 
     def move(self, to: int) -> None:
         """Move the group from this worker, which keeps what it has, to another one."""
-        self.operator.keep_warm()
+        self.operator.group.keep_warm()
         now = self.operator.clock.processing_time
         while to >= len(self._workers):
             self._workers.append(self._new_worker())

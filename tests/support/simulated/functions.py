@@ -22,10 +22,10 @@ import attrs
 from pyspark.sql import types as st
 
 from pyflinklike._clock import MIN_WATERMARK, Time, TimeDomain
+from pyflinklike.columns import KeyedBatchFunction
 from pyflinklike.functions.dead_letters import DeadLetters
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.functions.process_functions import (
-    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,

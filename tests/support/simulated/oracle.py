@@ -25,9 +25,10 @@ from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import SEGMENT_BYTES, Segment, read_segment
 from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._clock import MIN_WATERMARK
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.functions.process_functions import KeyedBatchFunction
+from pyflinklike.columns import KeyedBatchFunction
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, watermark_of
 from pyflinklike.spark._wire.record_readers import BroadcastReader, ConnectedReader, RecordReader
@@ -154,21 +155,23 @@ class _Piece:
         # A copy: the function of the world may keep something in itself.
         function = cloudpickle.loads(cloudpickle.dumps(plan.function))  # type: ignore[no-untyped-call]
         self._operator = make_keyed_operator(
-            function,
-            HashMapStateBackend(),
-            plan.key_type,
-            plan.task,
-            f"model-{id(self)}",
-            refused_timers=plan.timer_refusals(),
-            side_outputs_read=plan.layout.sides,
-            broadcast_states=plan.broadcast_states,
-            on_error=plan.on_error,
+            OperatorDeclaration(
+                function,
+                HashMapStateBackend(),
+                plan.key_type,
+                plan.task,
+                f"model-{id(self)}",
+                refused_timers=plan.timer_refusals(),
+                side_outputs_read=plan.layout.sides,
+                broadcast_states=plan.broadcast_states,
+                on_error=plan.on_error,
+            )
         )
         state = WorkingState(0)
         if snapshot is not None:
             segment = read_segment(snapshot, "snapshot")
             state.read(with_keys_of(segment, plan.key_type, "snapshot"), "snapshot")
-        self._operator.enter(state)
+        self._operator.group.enter(state)
         self._operator.open()
         self._encode = plan.layout.encoder(plan.show_key)
         self._arrange = declared.layout.arranger()
@@ -203,7 +206,7 @@ class _Piece:
         before = operator.outputs.take()
         self._process(others)
         operator.fire_due_timers()
-        operator.stores.flush()
+        operator.flush()
         operator.end_task()
         after = operator.outputs.take()
         return [

@@ -31,7 +31,8 @@ from pyflinklike._changelog.segment_chain import snapshots
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._clock import MIN_WATERMARK
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError, PyflinklikeError
@@ -700,14 +701,16 @@ class _Opened:
     def _open(self, state: WorkingState) -> KeyedProcessOperator:
         plan = self._operator.plan
         opened = make_keyed_operator(
-            cloudpickle.loads(cloudpickle.dumps(plan.function)),  # type: ignore[no-untyped-call]
-            HashMapStateBackend(),
-            plan.key_type,
-            plan.task,
-            "reader of state",
-            side_outputs_read=plan.layout.sides,
-            broadcast_states=plan.broadcast_states,
-            on_error=plan.on_error,
+            OperatorDeclaration(
+                cloudpickle.loads(cloudpickle.dumps(plan.function)),  # type: ignore[no-untyped-call]
+                HashMapStateBackend(),
+                plan.key_type,
+                plan.task,
+                "reader of state",
+                side_outputs_read=plan.layout.sides,
+                broadcast_states=plan.broadcast_states,
+                on_error=plan.on_error,
+            )
         )
         opened.enter(state)
         opened.open()

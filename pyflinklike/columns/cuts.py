@@ -24,14 +24,16 @@ import pyarrow as pa
 
 from pyflinklike._checks import lacking
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike._runtime.assembly import make_keyed_operator
+from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
+from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import NO_RECORDS, Records, serve
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.columns.columnar_records import ColumnReader
 from pyflinklike.columns.keyed_batch import KeyReader, frozen_keys
-from pyflinklike.functions.process_functions import KeyedBatchFunction, KeyedProcessFunction
+from pyflinklike.columns.keyed_batch_function import KeyedBatchFunction
+from pyflinklike.functions.process_functions import KeyedProcessFunction
 from pyflinklike.state.table import ColumnChanges, Shape
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.types import TypeInformation
@@ -185,7 +187,9 @@ class _Log:
         key_columns = tuple((name, "any") for name in self.reader.key_columns)
         task = TaskInfo("law", max_parallelism=1, key_columns=key_columns)
         owner = f"law-{uuid.uuid4()}"
-        made = make_keyed_operator(function, HashMapStateBackend(), self.key_type, task, owner)
+        made = make_keyed_operator(
+            OperatorDeclaration(function, HashMapStateBackend(), self.key_type, task, owner)
+        )
         made.open()
         return made
 
@@ -208,7 +212,7 @@ class _Log:
         is_columnar = isinstance(operator.function, KeyedBatchFunction)
         is_read = is_columnar or columns is NO_RECORDS
         serve(operator, storage, 0, columns if is_read else self._records(columns))
-        operator.keep_warm()
+        operator.group.keep_warm()
         main, fired = operator.outputs.take().main, operator.metrics.timers_fired
         operator.metrics.take()
         rows = [repr(tuple(each)) for each in main] if not is_columnar else _rows(main)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of functions, and what goes with each: one entry for each kind.
+
+The class of a function decides its kind: the entry of the first of its base classes that has one.
+A wing registers its own kind in the module that defines the function's class, so a function of that
+kind cannot exist before its entry does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from pyflinklike._runtime.assembly import (
+    NamespacedAssembly,
+    OperatorAssembly,
+    OperatorDeclaration,
+    WithBroadcastAssembly,
+)
+from pyflinklike._runtime.broadcast_calls import BroadcastCalls
+from pyflinklike._runtime.calls import FunctionCalls, MapCalls, NamespacedCalls, TwoInputCalls
+from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
+from pyflinklike.functions.element_functions import FilterFunction, FlatMapFunction, MapFunction
+from pyflinklike.functions.process_functions import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    NamespacedFunction,
+)
+
+__all__ = [
+    "FunctionKind",
+    "classes_of",
+    "harness_for",
+    "kind_of",
+    "make_keyed_operator",
+    "register",
+]
+
+
+@attrs.frozen(kw_only=True)
+class FunctionKind:
+    """What goes with functions of one kind.
+
+    Args:
+        inputs: The inputs that the functions have, as messages and capsules show them.
+        harness: The name of the harness that drives them; empty if there is none.
+        stream: The name of the stream of Spark whose `process` takes them; empty if there is none.
+        has_keys: Whether their elements may have keys.
+        caller: Makes what calls a function, of the function and the parts of its operator.
+        assembly: Makes the parts of an operator, of its declaration and this entry.
+        on_spark: Makes the plan of a query of the plan for records that are rows.
+    """
+
+    inputs: str = "one input"
+    harness: str = ""
+    stream: str = ""
+    has_keys: bool = True
+    caller: Callable[..., FunctionCalls] = FunctionCalls
+    assembly: Callable[[OperatorDeclaration, FunctionKind], OperatorAssembly] = OperatorAssembly
+    on_spark: Callable[[Any], Any] = lambda plan: plan
+
+
+_KINDS: dict[type, FunctionKind] = {}
+_OTHERS = FunctionKind()
+
+
+def register(kind: FunctionKind, *classes: type) -> None:
+    """Add the entry of a kind.
+
+    Args:
+        kind: The entry.
+        classes: The base classes of the functions of this kind.
+    """
+    _KINDS.update(dict.fromkeys(classes, kind))
+
+
+def kind_of(function: Any) -> FunctionKind:
+    """Return the entry of the kind that a function is of."""
+    bases = type(function).__mro__
+    return next((_KINDS[each] for each in bases if each in _KINDS), _OTHERS)
+
+
+def classes_of(wanted: Callable[[FunctionKind], bool]) -> tuple[type, ...]:
+    """Return the base classes of the functions of some kinds.
+
+    Args:
+        wanted: Returns whether an entry is one of them.
+    """
+    chosen = [each for each, kind in _KINDS.items() if wanted(kind)]
+    return tuple(each for each in chosen if not _KINDS.keys() & set(each.__mro__[1:]))
+
+
+def harness_for(inputs: str) -> str:
+    """Return the name of the harness that drives functions of these inputs, for messages."""
+    found = (each.harness for each in _KINDS.values() if each.inputs == inputs and each.harness)
+    return next(found, "its harness")
+
+
+def make_keyed_operator(declared: OperatorDeclaration) -> KeyedProcessOperator:
+    """Make an operator whose function may have states, timers and stores; it is not open yet.
+
+    Args:
+        declared: The declaration of the operator.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: The declaration is wrong, as of
+            `OperatorAssembly`.
+    """
+    kind = kind_of(declared.function)
+    return kind.assembly(declared, kind).make_operator()
+
+
+# The kinds of the core
+
+_ONE = FunctionKind(harness="KeyedProcessHarness")
+register(attrs.evolve(_ONE, stream="KeyedStream"), KeyedProcessFunction)
+register(
+    attrs.evolve(_ONE, caller=NamespacedCalls, assembly=NamespacedAssembly), NamespacedFunction
+)
+register(attrs.evolve(_ONE, caller=MapCalls), MapFunction, FlatMapFunction, FilterFunction)
+
+_TWO = FunctionKind(inputs="two inputs", caller=TwoInputCalls)
+register(_TWO, CoProcessFunction)
+register(
+    attrs.evolve(_TWO, harness="KeyedTwoInputHarness"),
+    KeyedCoProcessFunction,
+    CoMapFunction,
+    CoFlatMapFunction,
+)
+
+_BROADCAST = FunctionKind(
+    inputs="a broadcast input",
+    harness="BroadcastHarness",
+    caller=BroadcastCalls,
+    assembly=WithBroadcastAssembly,
+)
+register(_BROADCAST, KeyedBroadcastProcessFunction)
+register(attrs.evolve(_BROADCAST, has_keys=False), BroadcastProcessFunction)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The harness of a function of batches: `pyflinklike.testing.harnesses` over columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pyflinklike._changelog.entry_codec import encode_columns
+from pyflinklike._clock import MAX_WATERMARK
+from pyflinklike._messages import shown, shown_message
+from pyflinklike._type_vars import Unpack
+from pyflinklike.backends.state_backend import StateBackend
+from pyflinklike.columns.columnar_records import ColumnReader
+from pyflinklike.columns.keyed_batch import KeyReader, frozen_keys
+from pyflinklike.columns.keyed_batch_function import KeyedBatchFunction
+from pyflinklike.errors import DeclarationTypeError, StateValueError
+from pyflinklike.testing.operator_harness import (
+    HarnessOptions,
+    HarnessSettings,
+    OperatorHarness,
+    check_time,
+    read_failure,
+    settings_of_failure,
+    with_options,
+)
+
+__all__ = ["KeyedBatchHarness"]
+
+
+class KeyedBatchHarness(OperatorHarness):
+    """A harness that drives one function of batches, synchronously.
+
+    It starts at processing time 0 and watermark `MIN_WATERMARK`, restored or not.
+
+    Args:
+        function: The function under test; it is opened at once.
+        key_columns: Name of the column that is the key, or names of several.
+        event_time: Name of the column of event times: timestamps, or ints of ms.
+        **options: The options of `KeyedProcessHarness`.  Keys of ints and strings are faster if
+            `key_type` is `Types.LONG()` or `Types.STRING()`.  Floats and decimals are left to the
+            default.
+
+    Raises:
+        DeclarationTypeError: An argument is of the wrong kind.
+        DeclarationValueError: The backend has no columns, or keys of that type cannot be a column.
+        CorruptStateError, IncompatibleStateError: The snapshot cannot be restored.
+    """
+
+    @with_options
+    def __init__(
+        self,
+        function: KeyedBatchFunction,
+        key_columns: str | Sequence[str],
+        event_time: str | None = None,
+        **options: Unpack[HarnessOptions],
+    ) -> None:
+        names = (key_columns,) if isinstance(key_columns, str) else tuple(key_columns)
+        super().__init__(
+            function,
+            HarnessSettings.of(options),
+            key_columns=names,
+        )
+        self._read_by(names, event_time)
+
+    def _read_by(self, names: tuple[str, ...], time: str | None) -> None:
+        """Read records by these key columns and this event time from now on."""
+        key_type = self._key_type
+        reader = KeyReader(names, key_type, lambda columns: frozen_keys(key_type, columns))
+        self._reader = ColumnReader(reader, time)
+
+    @classmethod
+    def of_failure(
+        cls,
+        capsule: bytes,
+        function: KeyedBatchFunction,
+        event_time: str | None = None,
+        *,
+        state_backend: StateBackend | None = None,
+        job_parameters: Mapping[str, str] | None = None,
+        allow_pickle: bool = False,
+    ) -> KeyedBatchHarness:
+        """Make a harness in the state that a record or timer met which became a dead letter.
+
+        As `KeyedProcessHarness.of_failure`.  The key columns are those of the letter; `event_time`
+        is the column of event times of further records.
+        """
+        failed = read_failure(capsule, allow_pickle=allow_pickle)
+        options = settings_of_failure(
+            failed, state_backend, job_parameters, allow_pickle=allow_pickle
+        )
+        names = tuple(name for name, _ in failed.facts.key_columns) or ("key",)
+        made = cls.__new__(cls)
+        OperatorHarness.__init__(made, function, options, key_columns=names)
+        made._read_by(names, event_time)
+        return made
+
+    def replay(self) -> pa.Table:
+        """Make the call again that failed, for its one record or timer: `OperatorHarness.replay`."""
+        return _table(super().replay())
+
+    def process_batch(self, columns: Any) -> pa.Table:
+        """Process records; those with an event time in its order, as a stream does.
+
+        Args:
+            columns: A mapping from names to lists, NumPy or Arrow arrays, an Arrow record batch or
+                table, or a pandas DataFrame.
+
+        Returns:
+            The main outputs of this call.
+
+        Raises:
+            UserFunctionError: The function raised.
+            StateValueError: A record has no key, or a key or event-time column is missing.
+        """
+        operator = self._open_operator()
+        records = self._reader.read(self._check(columns))
+        return _table(self._collect(operator.process, *records) if len(records.keys) else [])
+
+    def process_watermark(self, watermark: int) -> pa.Table:
+        """Set the watermark in ms and fire its due timers; return their main outputs."""
+        operator = self._open_operator()
+        watermark = check_time(watermark, "a watermark", required=True)
+        return _table(self._move(operator.advance_watermark, watermark))
+
+    def set_processing_time(self, processing_time: int) -> pa.Table:
+        """Set the processing time in ms and fire its due timers; return their main outputs."""
+        return _table(super().set_processing_time(processing_time))
+
+    def end_of_input(self) -> pa.Table:
+        """Set the watermark to `MAX_WATERMARK`, so that every event-time timer fires."""
+        return self.process_watermark(MAX_WATERMARK)
+
+    def num_keyed_state_bytes(self, name: str) -> int:
+        """Count the bytes that the entries of a state take in a snapshot, before it is compressed.
+
+        Raises:
+            StateAccessError: The function has not declared such a state.
+        """
+        contents: list[Any] = self._contents(name)
+        key_type = self._operator.key_type
+        return sum(sum(map(len, encode_columns(each, key_type))) for each in contents)
+
+    def _check(self, columns: Any) -> pa.RecordBatch:
+        records = _batch_of(columns)
+        names = records.schema.names
+        wanted = (*self._reader.key_columns, self._reader.event_time)
+        for name in wanted:
+            if name is not None and name not in names:
+                msg = f"records need the column {name!r}, got columns {names}; add it"
+                raise StateValueError(msg)
+        return records
+
+
+def _table(batches: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(batches) if batches else pa.table({})
+
+
+def _batch_of(columns: Any) -> pa.RecordBatch:
+    try:
+        if isinstance(columns, Mapping):
+            columns = pa.table(dict(columns))
+        elif hasattr(columns, "iloc"):  # pandas
+            columns = pa.Table.from_pandas(columns, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        msg = f"records must be columns of Arrow's types, got {shown_message(error)}"
+        raise StateValueError(msg) from error
+    if isinstance(columns, pa.RecordBatch):
+        return columns
+    if not isinstance(columns, pa.Table):
+        msg = (
+            f"process_batch takes a mapping, an Arrow batch or table, or a pandas DataFrame, got "
+            f"{shown(columns)}; for example {{'user': ['ann'], 'amount': [3]}}"
+        )
+        raise DeclarationTypeError(msg)
+    batches = columns.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=columns.schema)

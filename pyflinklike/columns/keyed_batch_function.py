@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The function of batches of records, and the service for the timers of their keys.
+
+A `KeyedBatchFunction` is a `KeyedProcessFunction` written over columns: the same records in the
+same order, the same state on the same checkpoint, and no Python per record.  Either can go on where
+the other stopped.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from pyflinklike._clock import TimeDomain
+from pyflinklike._runtime.assembly import OperatorAssembly, OperatorDeclaration
+from pyflinklike._runtime.capsule import BATCHES
+from pyflinklike._runtime.function_kinds import FunctionKind, register
+from pyflinklike.columns.column_state import ColumnMapState, ColumnState
+from pyflinklike.columns.keyed_batch import KeyedBatch
+from pyflinklike.functions.contexts import RuntimeContext
+from pyflinklike.functions.output_tag import OutputTag
+from pyflinklike.state.descriptors import MapStateDescriptor, StateDescriptor
+from pyflinklike.state.fold_functions import Function
+
+__all__ = ["ColumnTimerService", "KeyedBatchFunction"]
+
+
+class KeyedBatchFunction(Function, ABC):
+    """A function of batches of records, with state and timers per key in columns.
+
+    A batch has records of many keys, and of each key as many as the host has at hand.  Results must
+    not depend on where the host cuts batches; `pyflinklike.columns.cuts` tests that.  There are no
+    lists and stores: use a `KeyedProcessFunction` for these.
+    """
+
+    class OpenContext(RuntimeContext):
+        """The context of `open`: where the function runs, and its states."""
+
+        @abstractmethod
+        def get_column_state(self, state_descriptor: StateDescriptor[Any]) -> ColumnState:
+            """Return the state of this declaration as columns; the same one each time.
+
+            Args:
+                state_descriptor: The descriptor of a value, reducing or aggregating state.  A
+                    reduce or aggregate function is not called: the column holds its values or
+                    accumulators.
+
+            Raises:
+                DeclarationError: The name is taken by a state that is declared otherwise.
+                DeclarationTypeError: It is a list or map state, or of a type without columns.
+                IncompatibleStateError: The state restored under the name does not fit.
+            """
+
+        @abstractmethod
+        def get_column_map_state(
+            self, state_descriptor: MapStateDescriptor[Any, Any]
+        ) -> ColumnMapState:
+            """Return the map state of this declaration as columns; the same one each time.
+
+            Args:
+                state_descriptor: The descriptor of a map whose user keys are ints, bools, strings,
+                    bytes, dates or timestamps, and whose values have columns.
+
+            Raises:
+                DeclarationError: The name is taken by a state that is declared otherwise.
+                DeclarationTypeError: It is no map state, or of types without columns.
+                IncompatibleStateError: The state restored under the name does not fit.
+            """
+
+    class Context(ABC):
+        """What `process_batch` may ask; valid during that call only."""
+
+        @abstractmethod
+        def timer_service(self) -> ColumnTimerService:
+            """Return the clock and the timers of the batch's keys."""
+
+        @abstractmethod
+        def current_processing_time(self) -> int:
+            """Return the processing time in ms, the same for the whole call."""
+
+        @abstractmethod
+        def current_watermark(self) -> int:
+            """Return the watermark in ms, the same for the whole call; at first `MIN_WATERMARK`."""
+
+        @abstractmethod
+        def output(self, tag: OutputTag, columns: Any) -> None:
+            """Emit rows to a side output.
+
+            Args:
+                tag: The tag of the side output.
+                columns: The rows, in a form that `process_batch` may return.
+            """
+
+    class OnTimersContext(Context):
+        """What `on_timers` may ask; valid during that call only."""
+
+        @abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Return the clock that the timers followed."""
+
+    # Not abstract: a function without state needs none.
+    def open(self, runtime_context: KeyedBatchFunction.OpenContext) -> None:
+        """Obtain the states; called once before the first batch."""
+
+    @abstractmethod
+    def process_batch(self, batch: KeyedBatch, ctx: KeyedBatchFunction.Context) -> Any:
+        """Process the records of a batch.
+
+        Args:
+            batch: The records as columns, and by key.
+            ctx: The times, the timers, and the side outputs.
+
+        Returns:
+            The rows to emit: a mapping from names of columns to NumPy or Arrow arrays or lists of
+            equal length, an Arrow record batch or table, a pandas or Polars DataFrame, or None
+            for no rows.
+        """
+
+    # Not abstract: a function without timers needs none.
+    def on_timers(self, batch: KeyedBatch, ctx: KeyedBatchFunction.OnTimersContext) -> Any:
+        """Process timers that are due; a function that registers any must have it.
+
+        Each key sees what it sees in `on_timer`: its timers come one by one, in ascending time,
+        each in a call of its own, and a timer registered or deleted in one call counts for the
+        next.  A call has the earliest due timer of every key that has one, sorted by time.
+
+        Args:
+            batch: The timers, no key twice, so records and groups are the same.  Its columns are
+                those of the key, and `batch.timestamps` the times in ms for which the timers were
+                registered.
+            ctx: The times and their domain, the timers, and the side outputs.
+
+        Returns:
+            The rows to emit, as of `process_batch`.
+        """
+        raise NotImplementedError
+
+
+class ColumnTimerService(ABC):
+    """The clock, and the timers of the batch's keys.
+
+    Every method that takes `timestamps` takes one for each group of the batch, or one for all: ints
+    of ms, as a NumPy or Arrow array.  `where`, a NumPy array of bools, chooses among them.  With
+    `codes`, the group of each timestamp, there may be any number of timestamps:
+    `codes=batch.groups.codes` takes one for each record.
+    """
+
+    @abstractmethod
+    def current_processing_time(self) -> int:
+        """Return the processing time in ms; it stands still during a call."""
+
+    @abstractmethod
+    def current_watermark(self) -> int:
+        """Return the watermark in ms; `MIN_WATERMARK` before the first one."""
+
+    @abstractmethod
+    def register_event_time_timer(
+        self, timestamps: Any, where: Any = None, codes: Any = None
+    ) -> None:
+        """Have `on_timers` called for these keys when the watermark reaches their `timestamps`.
+
+        Raises:
+            DeclarationError: The function has no `on_timers`.
+            HostError: The host cannot fire such timers; the message has the remedy.
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
+                codes.
+        """
+
+    @abstractmethod
+    def register_processing_time_timer(
+        self, timestamps: Any, where: Any = None, codes: Any = None
+    ) -> None:
+        """Have `on_timers` called when the processing time reaches `timestamps`."""
+
+    @abstractmethod
+    def delete_event_time_timer(
+        self, timestamps: Any, where: Any = None, codes: Any = None
+    ) -> None:
+        """Delete event-time timers of these keys; where there is none, nothing happens.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
+                codes.
+        """
+
+    @abstractmethod
+    def delete_processing_time_timer(
+        self, timestamps: Any, where: Any = None, codes: Any = None
+    ) -> None:
+        """Delete processing-time timers of these keys, as `delete_event_time_timer` does."""
+
+    @abstractmethod
+    def list_event_time_timers(self) -> tuple[Any, Any]:
+        """Return the event-time timers of the batch's keys.
+
+        Timers that are firing are not among them: they are removed before `on_timers` is called.
+
+        Returns:
+            Two NumPy arrays of int64: the group of each timer, ascending, and its time in ms,
+            ascending within a group.  They are `codes` and `timestamps` of the other methods.
+
+        Raises:
+            StateAccessError: It was called outside `process_batch` and `on_timers`.
+        """
+
+    @abstractmethod
+    def list_processing_time_timers(self) -> tuple[Any, Any]:
+        """Return the processing-time timers of the batch's keys, as `list_event_time_timers`."""
+
+
+def _assembly(declared: OperatorDeclaration, kind: FunctionKind) -> OperatorAssembly:
+    # Imported late, since that module imports this one.
+    from pyflinklike.columns.columnar_operator import ColumnarAssembly
+
+    return ColumnarAssembly(declared, kind)
+
+
+def _on_spark(plan: Any) -> Any:
+    # Imported late, since a host without Spark has functions of batches, too.
+    from pyflinklike.columns.columnar_layout import in_columns
+
+    return in_columns(plan)
+
+
+register(
+    FunctionKind(
+        inputs=BATCHES,
+        harness="KeyedBatchHarness",
+        stream="KeyedStream",
+        assembly=_assembly,
+        on_spark=_on_spark,
+    ),
+    KeyedBatchFunction,
+)
