@@ -51,6 +51,8 @@ class FunctionKind:
     Args:
         inputs: The inputs that the functions have, as messages and capsules show them.
         harness: The name of the harness that drives them; empty if there is none.
+        make_harness: Makes that harness of a function, its key columns and the column of event
+            times; None if the harness takes a key selector.
         stream: The name of the stream of Spark whose `process` takes them; empty if there is none.
         has_keys: Whether their elements may have keys.
         caller: Makes what calls a function, of the function and the parts of its operator.
@@ -60,6 +62,7 @@ class FunctionKind:
 
     inputs: str = "one input"
     harness: str = ""
+    make_harness: Callable[..., Any] | None = None
     stream: str = ""
     has_keys: bool = True
     caller: Callable[..., FunctionCalls] = FunctionCalls

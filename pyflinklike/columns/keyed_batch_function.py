@@ -217,6 +217,13 @@ def _assembly(declared: OperatorDeclaration, kind: FunctionKind) -> OperatorAsse
     return ColumnarAssembly(declared, kind)
 
 
+def _make_harness(*arguments: Any, **options: Any) -> Any:
+    # Imported late: a worker of Spark needs no harness.
+    from pyflinklike.columns.batch_harness import KeyedBatchHarness
+
+    return KeyedBatchHarness(*arguments, **options)
+
+
 def _on_spark(plan: Any) -> Any:
     # Imported late, since a host without Spark has functions of batches, too.
     from pyflinklike.columns.columnar_layout import in_columns
@@ -228,6 +235,7 @@ register(
     FunctionKind(
         inputs=BATCHES,
         harness="KeyedBatchHarness",
+        make_harness=_make_harness,
         stream="KeyedStream",
         assembly=_assembly,
         on_spark=_on_spark,

@@ -43,12 +43,12 @@ from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._checks import check_count, is_int
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike._messages import shown, shown_error
+from pyflinklike._runtime.function_kinds import kind_of
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.process_functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
-    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
@@ -57,7 +57,6 @@ from pyflinklike.state.table import RESERVED_PREFIX, TableChanges
 from pyflinklike.testing.harness_chain import HarnessChain
 from pyflinklike.testing.harnesses import (
     BroadcastHarness,
-    KeyedBatchHarness,
     KeyedProcessHarness,
     KeyedTwoInputHarness,
 )
@@ -207,8 +206,9 @@ class _Subject:
         if isinstance(function, BroadcastProcessFunction):
             return BroadcastHarness(function, **options)
         key = self._key_selector()
-        if isinstance(function, KeyedBatchFunction):
-            return KeyedBatchHarness(function, self.key_columns, self.event_time, **options)
+        make = kind_of(function).make_harness
+        if make is not None:
+            return make(function, self.key_columns, self.event_time, **options)
         if isinstance(function, (KeyedCoProcessFunction, CoMapFunction, CoFlatMapFunction)):
             return KeyedTwoInputHarness(function, key, **options)
         if isinstance(function, KeyedBroadcastProcessFunction):
@@ -491,7 +491,7 @@ def _run(
 
 def _process(made: Any, records: Sequence[_Record]) -> None:
     """Give a harness records of one input as a batch."""
-    if isinstance(made, KeyedBatchHarness):
+    if hasattr(made, "process_batch"):
         made.process_batch(pa.Table.from_pylist([each.value.as_dict() for each in records]))
     elif isinstance(made, (KeyedTwoInputHarness, BroadcastHarness)):
         names = ("process_element1", "process_element2")
@@ -542,7 +542,7 @@ def _frozen(value: Any) -> Any:
 def _emitted(harness: Any) -> Counter[Any]:
     """Count all outputs of a harness so far, side outputs with their tags."""
     rows = harness.output
-    if isinstance(harness, KeyedBatchHarness):
+    if hasattr(harness, "process_batch"):  # its outputs are record batches
         rows = [tuple(row.values()) for batch in rows for row in batch.to_pylist()]
     found = Counter(map(_Shown.of, rows))
     for tag, values in harness._side_output.items():
