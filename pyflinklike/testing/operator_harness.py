@@ -20,6 +20,7 @@ from pyflinklike import __version__
 from pyflinklike._changelog.entry_codec import encode_entries
 from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike._changelog.segments import Segment, read_segment
+from pyflinklike._changelog.snapshot_division import with_keys_of
 from pyflinklike._changelog.working_state import LocalStateBackend, WorkingState
 from pyflinklike._checks import is_int, is_int64
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, wall_clock
@@ -50,7 +51,6 @@ from pyflinklike.state.fold_functions import check_call, check_methods
 from pyflinklike.state.table import RESERVED_PREFIX, TableChanges
 from pyflinklike.state_processor._logs.column_values import type_to_show
 from pyflinklike.state_processor._logs.key_columns import KeyColumns, name_of
-from pyflinklike.state_processor._logs.snapshot_division import with_keys_of
 from pyflinklike.state_processor._logs.state_infos import owner_of
 from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint, write_log
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of

@@ -95,7 +95,7 @@ WRONG_WAY: dict[str, list[str]] = {
         "stores.state_store",
     ],
     "_runtime.capsule": [
-        "state_processor._logs.stored_table",
+        "_changelog.stored_table",
         "views.row_codec",
     ],
     "backends.heap.heap_backend": [
@@ -139,7 +139,7 @@ WRONG_WAY: dict[str, list[str]] = {
         "state_processor._edits.saved_files",
         "state_processor._edits.savepoint",
         "state_processor._logs.key_columns",
-        "state_processor._logs.snapshot_division",
+        "_changelog.snapshot_division",
         "state_processor._logs.state_infos",
         "state_processor._logs.state_rows",
         "state_processor._savepoints.history_parts",
@@ -163,7 +163,7 @@ WRONG_WAY: dict[str, list[str]] = {
     "testing.operator_harness": [
         "state_processor._logs.column_values",
         "state_processor._logs.key_columns",
-        "state_processor._logs.snapshot_division",
+        "_changelog.snapshot_division",
         "state_processor._logs.state_infos",
         "state_processor._savepoints.savepoint_directory",
         "state_processor._savepoints.savepoint_location",

@@ -15,6 +15,7 @@ import attrs
 
 from pyflinklike import __version__
 from pyflinklike._changelog.segments import Segment
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike._clock import wall_clock
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.pyflink._graph.job import Job
@@ -22,7 +23,6 @@ from pyflinklike.pyflink._graph.job_savepoint import JobBeginning, job_to_save
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._graph.source_positions import ReadParts
 from pyflinklike.pyflink._local.operator_stations import OperatorStation
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._savepoints.manifest import Manifest, SavedOperator
 from pyflinklike.state_processor._savepoints.saved_job import Position

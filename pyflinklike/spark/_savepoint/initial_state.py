@@ -36,6 +36,7 @@ from pyflinklike._changelog.checkpoint_logs import (
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.segment_chain import snapshots
 from pyflinklike._changelog.segments import Declaration, Section, read_segment
+from pyflinklike._changelog.snapshot_division import regroup_snapshot, timer_domains
 from pyflinklike._clock import TimeDomain
 from pyflinklike._messages import shown
 from pyflinklike.errors import (
@@ -67,7 +68,6 @@ from pyflinklike.state_processor._checkpoints.group_job import Batches, map_fram
 from pyflinklike.state_processor._edits.saved_files import Frames, read_saved_frames
 from pyflinklike.state_processor._edits.savepoint import Savepoint
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot, timer_domains
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.state_processor._savepoints.history_parts import read_manifest

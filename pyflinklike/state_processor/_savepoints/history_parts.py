@@ -29,12 +29,12 @@ from pyarrow import fs
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Segment
+from pyflinklike._changelog.stored_table import sort_rows
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
-from pyflinklike.state_processor._logs.stored_table import sort_rows
 from pyflinklike.state_processor._savepoints.manifest import (
     HISTORY,
     MANIFEST,
