@@ -6,6 +6,7 @@ What reads checkpoints, or edits state, runs on Spark.
 """
 
 from pyflinklike._exports import opens, pin
+from pyflinklike.state_processor._savepoints.harness_savepoint import write_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_directory import (
     SavepointDirectory,
     is_savepoint,
@@ -31,6 +32,7 @@ __all__ = [
     "read_timers",
     "repartition_state",
     "take_savepoint",
+    "write_savepoint",
 ]
 
 if opens(globals()):

@@ -18,7 +18,6 @@ watermark, as in Flink's `KeyedTwoInputStreamOperatorTestHarness` and
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -48,6 +47,7 @@ from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.testing.operator_harness import (
     HarnessOptions,
     OperatorHarness,
+    SavedState,
     check_key_selector,
     check_time,
     key_of_failure,
@@ -97,8 +97,8 @@ class KeyedProcessHarness(OperatorHarness):
         function: The function under test; it is opened at once.
         key_selector: Returns the key of an element.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` or `pyflinklike.state_processor.read_savepoint` returned; or the directory of
-            a savepoint, as `savepoint` and `pyflinklike.state_processor.take_savepoint` write it.
+        restore: What `snapshot` returned; or `read_savepoint` or `open_savepoint` of
+            `pyflinklike.state_processor`.
         max_parallelism: The number that the runtime context reports.
         key_type: Type of the keys; by default any str, number, date or tuple of these.  A restored
             harness without one takes the keys of any snapshot.
@@ -117,7 +117,7 @@ class KeyedProcessHarness(OperatorHarness):
         function: KeyedProcessFunction | MapFunction | FlatMapFunction | FilterFunction,
         key_selector: Callable[[Any], Any],
         state_backend: StateBackend | None = None,
-        restore: bytes | str | os.PathLike[str] | None = None,
+        restore: bytes | SavedState | None = None,
         max_parallelism: int = 128,
         key_type: TypeInformation | None = None,
         job_parameters: Mapping[str, str] | None = None,

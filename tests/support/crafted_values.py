@@ -36,6 +36,7 @@ from pyflinklike.errors import (
     CorruptStateError,
     IncompatibleStateError,
 )
+from pyflinklike.state_processor import write_savepoint
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
 from pyflinklike.state_processor._logs.state_infos import describe_states
@@ -173,7 +174,7 @@ def run(blob: bytes, backend: Any) -> None:
         harness.set_processing_time(1_010)
         harness.snapshot()
         with tempfile.TemporaryDirectory() as folder:
-            harness.savepoint(Path(folder) / "saved")
+            write_savepoint(harness, Path(folder) / "saved")
 
 
 def replay(blob: bytes, record: Any) -> None:

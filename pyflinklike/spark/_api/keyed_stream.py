@@ -129,7 +129,7 @@ class KeyedStream(Folds):
                 timers on a stream.  By default this is read from its code.  Such a
                 query runs a batch at every trigger, so `availableNow` never ends.
             from_savepoint: The state that a stream with a new checkpoint begins with: the
-                directory of a savepoint (`take_savepoint`, a harness's `savepoint`), which the
+                directory of a savepoint (`take_savepoint`, `write_savepoint`), which the
                 executors read; an edited `Savepoint`, whose origin must exist until the first
                 micro-batch is over; or the bytes of `read_savepoint` or of a harness's
                 `snapshot`.  Its `max_parallelism` and backend may be others.  A query that

@@ -96,6 +96,17 @@ class SavepointDirectory:
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(self.location.where)}</p>{self.states()._repr_html_()}"
 
+    def record(self, operator: str | None = None) -> OperatorRecord:
+        """Return how an operator and its states were declared.
+
+        Args:
+            operator: Uid of the operator; may be left out if there is only one.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+        """
+        return self.manifest.operator(operator, self.location.where).record
+
     def dataset(self, state: str, operator: str | None = None) -> Any:
         """Return the rows of a state as a `pyarrow.dataset`: columns of `read_state`, stamps in ms.
 
