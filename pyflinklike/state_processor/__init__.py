@@ -39,7 +39,6 @@ if opens(globals()):
     from pyflinklike.spark._plan.requirements import pyspark_checked
 
     with pyspark_checked():
-        from pyflinklike.spark._savepoint.initial_state import read_savepoint
         from pyflinklike.state_processor._checkpoints.state_changes import read_state_changes
         from pyflinklike.state_processor._checkpoints.state_diff import diff_state
         from pyflinklike.state_processor._checkpoints.state_frames import (
@@ -58,5 +57,6 @@ if opens(globals()):
         from pyflinklike.state_processor._edits.repartition import repartition_state
         from pyflinklike.state_processor._edits.saved_files import take_savepoint
         from pyflinklike.state_processor._edits.savepoint import Savepoint
+        from pyflinklike.state_processor._spark.initial_state import read_savepoint
 
 pin(globals())

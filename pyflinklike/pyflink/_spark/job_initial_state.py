@@ -18,11 +18,15 @@ from pyspark.sql import types as st
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike.pyflink._graph.job_savepoint import JobBeginning
 from pyflinklike.spark._plan.operator_plan import Plan
-from pyflinklike.spark._savepoint.initial_state import initial_frame, refuse_timers, stay_in_group
 from pyflinklike.spark._wire.own_columns import KEY_GROUP
 from pyflinklike.state_processor._checkpoints.group_job import map_frame
 from pyflinklike.state_processor._edits.saved_files import read_saved_frames
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._spark.initial_state import (
+    initial_frame,
+    refuse_timers,
+    stay_in_group,
+)
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.frozen_keys import key_group_of

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import pyarrow as pa
@@ -38,7 +38,7 @@ from pyflinklike.spark._host.python_stage import tell_errors_of_each, with_impor
 from pyflinklike.spark._plan.declared_outputs import DeclaredOutputs
 from pyflinklike.spark._plan.event_time import event_time_mark
 from pyflinklike.spark._plan.operator_chain import keep_phases
-from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
+from pyflinklike.spark._plan.operator_plan import BatchState, Initial, Plan, TimeMode
 from pyflinklike.spark._plan.process_options import (
     ProcessOptions,
     SavepointLike,
@@ -51,8 +51,6 @@ from pyflinklike.spark._plan.process_options import (
 from pyflinklike.spark._plan.requirements import packages_checked
 from pyflinklike.spark._plan.session import partitions_of, partitions_told, prepare_workers
 from pyflinklike.spark._plan.timer_use import uses_processing_timers
-from pyflinklike.spark._savepoint.history import begin_batch, go_on, refuse_without_savepoint
-from pyflinklike.spark._savepoint.initial_state import check_savepoint, initial_state
 from pyflinklike.spark._wire.output_layout import OutputLayout
 from pyflinklike.spark._wire.own_columns import (
     BEFORE_WATERMARK,
@@ -66,7 +64,74 @@ from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.fold_functions import Function
 from pyflinklike.types.pickled_type import pickle_allowed
 
-__all__ = ["apply_function", "apply_plan", "in_columns"]
+__all__ = ["QuerySavepoints", "apply_function", "apply_plan", "in_columns", "use_savepoints"]
+
+Times = Sequence[tuple[DataFrame, Column, int]]
+"""For each input with event time its DataFrame, the time in ms, and how late records may be, in ms."""
+
+
+class BatchWriting(Protocol):
+    """A batch at whose end an operator writes its state."""
+
+    def plan(self, *, is_sorted: bool) -> BatchState:
+        """Return what the tasks need.
+
+        Args:
+            is_sorted: Whether records come in the order of event times.
+        """
+
+    def add_last_rows(self, keyed: DataFrame, max_parallelism: int) -> DataFrame:
+        """Add a row to each key group, which has the watermark after all records."""
+
+    def name(self, result: DataFrame) -> DataFrame:
+        """Name the result, so that an operator behind it is known to be of the same batch."""
+
+
+class QuerySavepoints(Protocol):
+    """How a stream begins with a savepoint, and how a batch writes one.
+
+    No format of a savepoint is known here: who brings one gives it by `use_savepoints`.
+    """
+
+    def begin_stream(
+        self,
+        frames: Sequence[DataFrame],
+        plan: Plan,
+        savepoint: SavepointLike | None,
+        delay: int | None,
+    ) -> tuple[Initial, Plan]:
+        """Return the state with which an operator of a stream begins, and its plan.
+
+        Args:
+            frames: The inputs of the operator.
+            plan: The plan of the operator.
+            savepoint: As the user gave it; None for no state.
+            delay: How late records of the first input may be, in ms; None if that is not known.
+        """
+
+    def begin_batch(
+        self,
+        savepoint_to: str | os.PathLike[str],
+        task: TaskInfo,
+        frames: Sequence[DataFrame],
+        times: Times,
+    ) -> BatchWriting:
+        """Begin to write the state of an operator of a batch.
+
+        Args:
+            savepoint_to: The directory, as the user gave it.
+            task: The operator.
+            frames: Its inputs.
+            times: The event times of the inputs that have any.
+        """
+
+
+_savepoints: list[QuerySavepoints] = []
+
+
+def use_savepoints(savepoints: QuerySavepoints) -> None:
+    """Have queries begin with savepoints, and write them, as these do."""
+    _savepoints[:] = [savepoints]
 
 
 def apply_function(
@@ -184,8 +249,12 @@ def apply_plan(
         savepoint_to: Where a batch writes its state, as the user gave it.
     """
     is_streaming = source.df.isStreaming
-    if savepoint is not None:
-        check_savepoint(savepoint, is_streaming=is_streaming)
+    if savepoint is not None and not is_streaming:
+        msg = (
+            "a stream can begin with a savepoint, got one for a batch DataFrame; restore it in a "
+            "KeyedProcessHarness, or stream the data with trigger(availableNow=True)"
+        )
+        raise DeclarationValueError(msg)
     if savepoint_to is not None and is_streaming:
         msg = (
             f"savepoint_to is for a batch, which writes its state at its end, got {savepoint_to!r} for "
@@ -201,16 +270,11 @@ def apply_plan(
 
 def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
     serve_key_groups = choose_host()
-    initial: Initial = None
-    if savepoint is None:
-        refuse_without_savepoint(plan.task.name, [each.df for each in source.inputs()])
-    else:
-        initial, saved = initial_state(source.df, plan, savepoint)
-        inputs = source.inputs()
-        # Behind another operator the delay may be lost; the first one's is the query's.
-        delay = inputs[0].delay if inputs[0].before_watermark is None else None
-        least = go_on(plan.task.name, savepoint, [each.df for each in inputs], delay)
-        plan = attrs.evolve(plan, saved=saved, least_watermark=least)
+    inputs = source.inputs()
+    # Behind another operator the delay may be lost; the first one's is the query's.
+    delay = inputs[0].delay if inputs[0].before_watermark is None else None
+    (savepoints,) = _savepoints
+    initial, plan = savepoints.begin_stream([each.df for each in inputs], plan, savepoint, delay)
     groups = plan.task.max_parallelism if plan.key_groups is None else None
     keyed, times = source.key_stream(groups), source.event_times()
     if times:
@@ -246,7 +310,9 @@ def _save(source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]) -> Da
     # input comes first as a whole, and holds nothing back if it has no times.
     is_alone = len(inputs) == 1 or isinstance(plan.reader, BroadcastReader)
     is_sorted = is_alone and len(timed) == 1
-    writing = begin_batch(savepoint_to, plan.task, [each.df for each in inputs], times)
+    (savepoints,) = _savepoints
+    frames = [each.df for each in inputs]
+    writing = savepoints.begin_batch(savepoint_to, plan.task, frames, times)
     plan = attrs.evolve(plan, history=writing.plan(is_sorted=is_sorted))
     keyed = source.key_batch(plan.task.max_parallelism)
     arrived = with_batch_time(writing.add_last_rows(keyed, plan.task.max_parallelism))

@@ -41,9 +41,9 @@ from pyflinklike.functions.process_functions import (
     KeyedCoProcessFunction,
     KeyedProcessFunction,
 )
-from pyflinklike.spark._api.keyed_stream import key_by
 from pyflinklike.spark._plan.process_options import KeyedProcessOptions
 from pyflinklike.spark._wire.schema import arrow_schema
+from pyflinklike.spark.keyed_stream import key_by
 from pyflinklike.state.fold_functions import Function
 from pyflinklike.testing.simulation.attempt_clock import move_clocks
 from pyflinklike.testing.simulation.causes import find_causes, use_random_seed

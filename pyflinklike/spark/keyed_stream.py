@@ -35,7 +35,7 @@ from pyflinklike.spark._api.broadcast_streams import (
 )
 from pyflinklike.spark._api.inputs import InputOf, OneInput
 from pyflinklike.spark._api.keyed_connected_streams import KeyedConnectedStreams, check_both_stream
-from pyflinklike.spark._api.query import apply_function
+from pyflinklike.spark._api.query import apply_function, use_savepoints
 from pyflinklike.spark._plan.process_options import (
     ElementOptions,
     KeyedProcessOptions,
@@ -49,6 +49,7 @@ from pyflinklike.spark._plan.process_options import (
 from pyflinklike.spark._plan.session import time_zone_of
 from pyflinklike.spark._wire.schema import key_type_of
 from pyflinklike.state.fold_functions import Function
+from pyflinklike.state_processor._spark import history
 from pyflinklike.windows._spark import WindowedStream
 from pyflinklike.windows.assigners import (
     CountSlidingWindowAssigner,
@@ -57,6 +58,8 @@ from pyflinklike.windows.assigners import (
 )
 
 __all__ = ["ConnectedStreams", "KeyedStream", "connect", "key_by"]
+
+use_savepoints(history)
 
 
 def key_by(df: DataFrame, *columns: str) -> KeyedStream:

@@ -32,28 +32,32 @@ from pyflinklike._messages import shown
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark._plan.event_time import Leaf, leaves_of
-from pyflinklike.spark._plan.hadoop_savepoints import savepoint_location_in
-from pyflinklike.spark._plan.operator_plan import HistoryPlan
+from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
 from pyflinklike.spark._wire.own_columns import KEY_GROUP, LAST_WATERMARK
+from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._edits.savepoint import Savepoint
-from pyflinklike.state_processor._savepoints.history_parts import begin_history, read_manifest
+from pyflinklike.state_processor._savepoints.history_parts import (
+    HistoryPlan,
+    begin_history,
+    read_manifest,
+)
 from pyflinklike.state_processor._savepoints.manifest import Manifest
 from pyflinklike.state_processor._savepoints.saved_job import Position, SavedHistory, SavedSource
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
     savepoint_location_of,
 )
+from pyflinklike.state_processor._spark.initial_state import initial_state
 
 __all__ = [
     "History",
     "SourceKind",
     "add_kind",
     "begin_batch",
-    "go_on",
+    "begin_stream",
     "history_at",
     "history_of",
-    "refuse_without_savepoint",
 ]
 
 
@@ -414,7 +418,32 @@ _STREAMS: dict[str, _Going] = {}
 """By the id of the batch."""
 
 
-def refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
+def begin_stream(
+    frames: Sequence[DataFrame], plan: Plan, savepoint: SavepointLike | None, delay: int | None
+) -> tuple[Initial, Plan]:
+    """Return the state with which an operator of a stream begins, and its plan.
+
+    Args:
+        frames: The inputs of the operator.
+        plan: The plan of the operator.
+        savepoint: As the user gave it; None for no state.
+        delay: How late records of the first input may be, in ms; None if that is not known.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is no savepoint; the stream needs one, or
+            goes on elsewhere than the batch of the savepoint has ended.
+        CorruptStateError, IncompatibleStateError, HostError: As `initial_state` raises them.
+    """
+    uid = plan.task.name
+    if savepoint is None:
+        _refuse_without_savepoint(uid, frames)
+        return None, plan
+    initial, saved = initial_state(frames[0], plan, savepoint)
+    least = _go_on(uid, savepoint, frames, delay)
+    return initial, attrs.evolve(plan, saved=saved, least_watermark=least)
+
+
+def _refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
     """Refuse an operator that would begin without the history of its stream.
 
     One that the batch did not have may stand behind another that has begun with the savepoint.
@@ -443,7 +472,7 @@ def refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
             raise DeclarationValueError(msg)
 
 
-def go_on(
+def _go_on(
     uid: str, savepoint: SavepointLike, frames: Sequence[DataFrame], delay: int | None
 ) -> int:
     """Check that a stream goes on where the batch of a savepoint ended; return its first watermark.

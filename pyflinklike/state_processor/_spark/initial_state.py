@@ -42,13 +42,11 @@ from pyflinklike._messages import shown
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
-    DeclarationValueError,
     HostError,
     IncompatibleStateError,
 )
 from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark._plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
 from pyflinklike.spark._wire.key_groups import (
@@ -65,6 +63,7 @@ from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.state_processor._checkpoints.checkpoint import last_batch, read_blobs, where_of
 from pyflinklike.state_processor._checkpoints.group_job import Batches, map_frame
+from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._edits.saved_files import Frames, read_saved_frames
 from pyflinklike.state_processor._edits.savepoint import Savepoint
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
@@ -81,7 +80,6 @@ from pyflinklike.types.pickled_type import pickle_allowed
 
 __all__ = [
     "PlacedKeys",
-    "check_savepoint",
     "initial_frame",
     "initial_rows",
     "initial_state",
@@ -111,6 +109,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
         is bytes, which do not tell them.
 
     Raises:
+        DeclarationTypeError: It is no savepoint.
         CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys do not
             have the key columns' types.
         StateValueError: A verb of a `Savepoint` has no answer for a value or key.
@@ -120,9 +119,14 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
     """
     if isinstance(savepoint, bytes):
         return _initial_rows(df, plan, savepoint), {}
-    if isinstance(savepoint, Mapping):
-        assert isinstance(savepoint, Savepoint)
+    if isinstance(savepoint, Savepoint):
         return _of_savepoint(df, plan, savepoint)
+    if not isinstance(savepoint, (str, os.PathLike)):
+        msg = (
+            "from_savepoint takes the directory or the bytes of a savepoint, or a Savepoint, got "
+            f"{shown(savepoint)}; take_savepoint() and read_savepoint() give them"
+        )
+        raise DeclarationTypeError(msg)
     location = savepoint_location_in(df.sparkSession, savepoint)
     directory = SavepointDirectory(location, read_manifest(location))
     uid = plan.task.name if plan.task.name in directory.operators() else None
@@ -146,26 +150,6 @@ def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Init
     counted = frames.timers.groupBy("domain").count().collect()
     refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
     return initial_frame(frames, _Keys.of(df, plan, frames.record)), frames.record.states
-
-
-def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
-    """Check that a query can begin with a savepoint.
-
-    Raises:
-        DeclarationTypeError, DeclarationValueError: `savepoint` is none, or the query is a batch.
-    """
-    if not isinstance(savepoint, (bytes, str, os.PathLike, Savepoint)):
-        msg = (
-            "from_savepoint takes the directory or the bytes of a savepoint, or a Savepoint, got "
-            f"{shown(savepoint)}; take_savepoint() and read_savepoint() give them"
-        )
-        raise DeclarationTypeError(msg)
-    if not is_streaming:
-        msg = (
-            "a stream can begin with a savepoint, got one for a batch DataFrame; restore it in a "
-            "KeyedProcessHarness, or stream the data with trigger(availableNow=True)"
-        )
-        raise DeclarationValueError(msg)
 
 
 def read_savepoint(
