@@ -34,10 +34,10 @@ from pyflinklike._changelog.checkpoint_logs import (
     refuse_pickles,
 )
 from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import snapshots
 from pyflinklike._changelog.segments import Declaration, Section, read_segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot, timer_domains
-from pyflinklike._clock import TimeDomain
 from pyflinklike._messages import shown
 from pyflinklike.errors import (
     CorruptStateError,
@@ -70,7 +70,10 @@ from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.state_processor._savepoints.history_parts import read_manifest
-from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.state_processor._savepoints.savepoint_directory import (
+    SavepointDirectory,
+    check_fit,
+)
 from pyflinklike.state_processor._savepoints.stored_sections import (
     SECTION_BYTES,
     sections_of_rows,
@@ -84,7 +87,6 @@ __all__ = [
     "initial_rows",
     "initial_state",
     "read_savepoint",
-    "refuse_timers",
     "savepoint_of",
     "stay_in_group",
 ]
@@ -131,13 +133,17 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
     directory = SavepointDirectory(location, read_manifest(location))
     uid = plan.task.name if plan.task.name in directory.operators() else None
     operator = directory.manifest.operator(uid, directory.location.where)
-    refuse_timers(operator.domains, plan)
+    _check_fit(operator.record, operator.domains, plan)
     if not HAS_TRANSFORM_WITH_STATE:
         # PySpark 3.5 has the state travel among the records, out of the driver.
         initial = _initial_rows(df, plan, directory.segment(uid).to_bytes())
         return initial, operator.record.states
     frames = read_saved_frames(df.sparkSession, directory, uid)
     return initial_frame(frames, _Keys.of(df, plan, frames.record)), operator.record.states
+
+
+def _check_fit(record: OperatorRecord | None, timers: Mapping[str, int], plan: Plan) -> None:
+    check_fit(record, timers, plan.task.max_parallelism, plan.timer_refusals())
 
 
 def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Initial, Saved]:
@@ -148,7 +154,7 @@ def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Init
     uid = plan.task.name
     frames = savepoint.operators[uid] if uid in savepoint.operators else savepoint.only()
     counted = frames.timers.groupBy("domain").count().collect()
-    refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
+    _check_fit(frames.record, {row["domain"]: row["count"] for row in counted}, plan)
     return initial_frame(frames, _Keys.of(df, plan, frames.record)), frames.record.states
 
 
@@ -278,29 +284,12 @@ def initial_rows(
     snapshot = read_segment(savepoint, "savepoint")
     groups = regroup_snapshot(snapshot, plan.key_type, group_of, count, "savepoint")
     domains = timer_domains(chain.from_iterable(groups.values()))
-    refuse_timers({each.name.lower(): 1 for each in domains}, plan)
+    _check_fit(None, {each.name.lower(): 1 for each in domains}, plan)
     if not groups:
         return None
     ids = group_ids(count)
     rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
     return [(ROLL_CALL, roll_payload(groups)), *rows]
-
-
-def refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
-    """Refuse timers that a query could not fire.
-
-    Args:
-        domains: The number of timers in the savepoint by time domain.
-        plan: The plan of the query, whose time mode decides.
-
-    Raises:
-        HostError: The savepoint holds such timers.
-    """
-    refused = plan.timer_refusals()
-    for domain in TimeDomain:
-        if domains.get(domain.name.lower()) and domain in refused:
-            msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
-            raise HostError(msg) from refused[domain]
 
 
 # From DataFrames, by executors
@@ -312,10 +301,6 @@ class PlacedKeys(Protocol):
     @property
     def columns(self) -> KeyColumns:
         """The key columns of the savepoint."""
-
-    @property
-    def former_max_parallelism(self) -> int:
-        """The number of key groups of the savepoint."""
 
     @property
     def max_parallelism(self) -> int:
@@ -363,14 +348,12 @@ class _Keys:
         columns: The key columns of the savepoint.
         names: The names of the stream's key columns.
         types: The types of the stream's key columns.
-        former_max_parallelism: The number of key groups of the savepoint.
         max_parallelism: The number of key groups of the stream.
     """
 
     columns: KeyColumns
     names: tuple[str, ...]
     types: tuple[st.DataType, ...]
-    former_max_parallelism: int
     max_parallelism: int
 
     @classmethod
@@ -387,8 +370,7 @@ class _Keys:
             )
             raise IncompatibleStateError(msg)
         types = tuple(df.schema[name].dataType for name in names)
-        former = record.identity.max_parallelism
-        return cls(columns, tuple(names), types, former, plan.task.max_parallelism)
+        return cls(columns, tuple(names), types, plan.task.max_parallelism)
 
     def with_group(self, frame: DataFrame, *, by_key: bool) -> DataFrame:
         """Add to rows the key group in which the stream looks for them.
@@ -444,15 +426,7 @@ def _sections(keys: PlacedKeys, frames: Frames, name: str, frame: DataFrame) -> 
             KEY_GROUP, everywhere
         )  # ints: Spark explodes nothing within a cast
     else:
-        shared = rows.declaration.per_group
-        if shared and keys.former_max_parallelism != keys.max_parallelism:
-            msg = (
-                f'savepoint: a store of scope "partition" stays in its key group, so '
-                f"max_parallelism is {keys.former_max_parallelism}, got {keys.max_parallelism} "
-                f"with the store {name!r}; pass the former, or leave the store out"
-            )
-            raise IncompatibleStateError(msg)
-        placed = keys.with_group(frame, by_key=not shared)
+        placed = keys.with_group(frame, by_key=not rows.declaration.per_group)
     return _by_group(placed, _StateJob(rows))
 
 

@@ -638,7 +638,7 @@ def test_a_store_that_no_key_owns_stays_with_its_instance(tmp_path):
 
     assert [1, 11, 13, 33, 37] == cut(stored, 2, tmp_path / "savepoint", {}, {})
     several = {"parallelism__default": "2"}
-    with pytest.raises(IncompatibleStateError, match="of 1 key groups for 2 instances"):
+    with pytest.raises(IncompatibleStateError, match="of 1 key groups for 2;"):
         collected(stored, tmp_path / "savepoint", **several)
     with pytest.raises(IncompatibleStateError, match="set the parallelism of the operator to 1"):
         stopped_after(stored, 5, tmp_path / "several", **several)
