@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import singledispatch
 from typing import Any, Protocol
 
 import attrs
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
@@ -38,7 +38,7 @@ from pyflinklike.spark._host.python_stage import tell_errors_of_each, with_impor
 from pyflinklike.spark._plan.declared_outputs import DeclaredOutputs
 from pyflinklike.spark._plan.event_time import event_time_mark
 from pyflinklike.spark._plan.operator_chain import keep_phases
-from pyflinklike.spark._plan.operator_plan import BatchState, Initial, Plan, TimeMode
+from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
 from pyflinklike.spark._plan.process_options import (
     ProcessOptions,
     SavepointLike,
@@ -55,10 +55,9 @@ from pyflinklike.spark._wire.output_layout import OutputLayout
 from pyflinklike.spark._wire.own_columns import (
     BEFORE_WATERMARK,
     KEY_GROUP,
-    LAST_WATERMARK,
     with_batch_time,
 )
-from pyflinklike.spark._wire.record_readers import BroadcastReader, RecordReader
+from pyflinklike.spark._wire.record_readers import RecordReader
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.fold_functions import Function
@@ -66,63 +65,33 @@ from pyflinklike.types.pickled_type import pickle_allowed
 
 __all__ = ["QuerySavepoints", "apply_function", "apply_plan", "in_columns", "use_savepoints"]
 
-Times = Sequence[tuple[DataFrame, Column, int]]
-"""For each input with event time its DataFrame, the time in ms, and how late records may be, in ms."""
-
-
-class BatchWriting(Protocol):
-    """A batch at whose end an operator writes its state."""
-
-    def plan(self, *, is_sorted: bool) -> BatchState:
-        """Return what the tasks need.
-
-        Args:
-            is_sorted: Whether records come in the order of event times.
-        """
-
-    def add_last_rows(self, keyed: DataFrame, max_parallelism: int) -> DataFrame:
-        """Add a row to each key group, which has the watermark after all records."""
-
-    def name(self, result: DataFrame) -> DataFrame:
-        """Name the result, so that an operator behind it is known to be of the same batch."""
-
 
 class QuerySavepoints(Protocol):
     """How a stream begins with a savepoint, and how a batch writes one.
 
-    No format of a savepoint is known here: who brings one gives it by `use_savepoints`.
+    The core knows no format of savepoints: `state_processor` has them.
     """
 
     def begin_stream(
-        self,
-        frames: Sequence[DataFrame],
-        plan: Plan,
-        savepoint: SavepointLike | None,
-        delay: int | None,
+        self, source: Input, plan: Plan, savepoint: SavepointLike | None
     ) -> tuple[Initial, Plan]:
         """Return the state with which an operator of a stream begins, and its plan.
 
         Args:
-            frames: The inputs of the operator.
+            source: The records.
             plan: The plan of the operator.
             savepoint: As the user gave it; None for no state.
-            delay: How late records of the first input may be, in ms; None if that is not known.
         """
 
-    def begin_batch(
-        self,
-        savepoint_to: str | os.PathLike[str],
-        task: TaskInfo,
-        frames: Sequence[DataFrame],
-        times: Times,
-    ) -> BatchWriting:
-        """Begin to write the state of an operator of a batch.
+    def save_batch(
+        self, source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]
+    ) -> DataFrame:
+        """Apply a plan to a batch, at whose end the operator writes its state.
 
         Args:
+            source: The records.
+            plan: The plan of the operator.
             savepoint_to: The directory, as the user gave it.
-            task: The operator.
-            frames: Its inputs.
-            times: The event times of the inputs that have any.
         """
 
 
@@ -265,16 +234,14 @@ def apply_plan(
     with packages_checked():
         if is_streaming:
             return _stream(source, plan, savepoint)
-        return _batch(source, plan) if savepoint_to is None else _save(source, plan, savepoint_to)
+        if savepoint_to is None:
+            return _batch(source, plan)
+        return _savepoints[0].save_batch(source, plan, savepoint_to)
 
 
 def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
     serve_key_groups = choose_host()
-    inputs = source.inputs()
-    # Behind another operator the delay may be lost; the first one's is the query's.
-    delay = inputs[0].delay if inputs[0].before_watermark is None else None
-    (savepoints,) = _savepoints
-    initial, plan = savepoints.begin_stream([each.df for each in inputs], plan, savepoint, delay)
+    initial, plan = _savepoints[0].begin_stream(source, plan, savepoint)
     groups = plan.task.max_parallelism if plan.key_groups is None else None
     keyed, times = source.key_stream(groups), source.event_times()
     if times:
@@ -300,28 +267,6 @@ def _batch(source: Input, plan: Plan) -> DataFrame:
     running = with_imports_frozen(run_batch(plan))
     records = grouped.drop(*source.name_sorting_columns())
     return records.mapInArrow(running, plan.layout.result_type())
-
-
-def _save(source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]) -> DataFrame:
-    inputs = source.inputs()
-    timed = [each for each in inputs if each.event_time is not None]
-    times = [(each.df, each.time(), each.delay or 0) for each in timed]
-    # The watermark of two inputs is the slower one's, which is known at the end only.  A broadcast
-    # input comes first as a whole, and holds nothing back if it has no times.
-    is_alone = len(inputs) == 1 or isinstance(plan.reader, BroadcastReader)
-    is_sorted = is_alone and len(timed) == 1
-    (savepoints,) = _savepoints
-    frames = [each.df for each in inputs]
-    writing = savepoints.begin_batch(savepoint_to, plan.task, frames, times)
-    plan = attrs.evolve(plan, history=writing.plan(is_sorted=is_sorted))
-    keyed = source.key_batch(plan.task.max_parallelism)
-    arrived = with_batch_time(writing.add_last_rows(keyed, plan.task.max_parallelism))
-    # Nulls come first, so the last row of a key group is its last.
-    order: list[str | Column] = [KEY_GROUP, LAST_WATERMARK, *source.order()]
-    grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(*order)
-    records = grouped.drop(*source.name_sorting_columns())
-    running = with_imports_frozen(run_batch(plan))
-    return writing.name(records.mapInArrow(running, plan.layout.result_type()))
 
 
 def _time_mode(

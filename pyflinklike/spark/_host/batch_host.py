@@ -252,10 +252,7 @@ class _HistoryRunner(_BatchRunner):
         operator.stores.flush()
         operator.cleanup.drop_expired()  # as where a stream writes a whole key group
         state = read_segment(operator.snapshot(), operator.where(index))
-        known = operator.clock.watermark
-        end = known if known > MIN_WATERMARK else None
-        record, now = record_of(self._plan, operator), operator.clock.processing_time
-        self._part.add(index, record, state, end, now)
+        self._part.add(index, record_of(self._plan, operator), state, operator.clock)
         operator.metrics.end_group()
 
     def _end_group(self) -> list[pa.RecordBatch]:

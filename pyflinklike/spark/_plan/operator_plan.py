@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Segment
-from pyflinklike._clock import MIN_WATERMARK, TimeDomain
+from pyflinklike._clock import MIN_WATERMARK, Clock, TimeDomain
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import HostError, IncompatibleStateError, PyflinklikeError
@@ -93,22 +93,14 @@ class TimeMode(Enum):
 class StatePart(Protocol):
     """The state of the key groups of one task, as it is written at the end of a batch."""
 
-    def add(
-        self,
-        index: int,
-        record: OperatorRecord,
-        state: Segment,
-        watermark: int | None,
-        processing_time: int,
-    ) -> None:
+    def add(self, index: int, record: OperatorRecord, state: Segment, clock: Clock) -> None:
         """Write all state of one key group.
 
         Args:
             index: The number of the key group.
             record: The record of the operator, with the states that it has declared by now.
             state: A snapshot that needs no other.
-            watermark: The watermark at the end of the batch; None if no record had an event time.
-            processing_time: When the batch began, in ms.
+            clock: The clock of the operator at the end of the batch.
         """
 
     def finish(self) -> None:

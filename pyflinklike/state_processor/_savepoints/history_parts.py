@@ -31,6 +31,7 @@ from pyflinklike import __version__
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Segment
 from pyflinklike._changelog.stored_table import sort_rows
+from pyflinklike._clock import MIN_WATERMARK, Clock
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
@@ -209,14 +210,7 @@ class PartWriter:
         self._open: dict[str, _RowsWriter] = {}
         self._domains = dict.fromkeys(_DOMAINS, 0)
 
-    def add(
-        self,
-        index: int,
-        record: OperatorRecord,
-        state: Segment,
-        watermark: int | None,
-        processing_time: int,
-    ) -> None:
+    def add(self, index: int, record: OperatorRecord, state: Segment, clock: Clock) -> None:
         """Write all state of one key group; the arguments are those of `StatePart.add`."""
         where, uid = self._location.where, record.identity.name
         keys = KeyColumns.of(record).names
@@ -231,7 +225,8 @@ class PartWriter:
             for domain in _DOMAINS:
                 self._domains[domain] += table.column("domain").to_pylist().count(domain)
         self._write(folder_of(uid, None), keys, timers)
-        self._record, self._times = record, BatchTimes(watermark, processing_time)
+        watermark = clock.watermark if clock.watermark > MIN_WATERMARK else None
+        self._record, self._times = record, BatchTimes(watermark, clock.processing_time)
         self._groups.append(index)
 
     def _write(self, folder: str, keys: Sequence[str], tables: Iterable[pa.Table]) -> None:
