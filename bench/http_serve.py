@@ -25,6 +25,7 @@ from typing import Any
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.queryable_state import QueryableState
 from pyflinklike.queryable_state.http import app
+from pyflinklike.state_processor import write_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
@@ -137,7 +138,7 @@ def main() -> None:
         path = Path(directory, "saved")
         with KeyedProcessHarness(Total(), lambda each: each, key_type=Types.STRING()) as harness:
             harness.process_elements([(f"k{at}", None) for at in range(keys)])
-            harness.savepoint(path)
+            write_savepoint(harness, path)
         beside(path, keys, 16)
         beside(path, keys, WAITING)
     of_cache(keys)

@@ -16,14 +16,30 @@ is left of it is never taken for a damaged folder.
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import uuid
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import CorruptStateError, HostError
 
-__all__ = ["FileSystem", "FolderPath", "Listed", "RemotePath", "local_path"]
+__all__ = [
+    "FileSystem",
+    "FolderPath",
+    "Listed",
+    "RemotePath",
+    "local_path",
+    "read_file",
+    "read_json",
+    "remove_folder",
+    "rename_durably",
+    "write_json",
+]
 
 
 class Listed(NamedTuple):
@@ -276,3 +292,103 @@ def local_path(path: str) -> Path:
         )
         raise HostError(msg)
     return Path(unquote(parts.path))
+
+
+# Small files, whole or absent.  On this machine a file is replaced by a renaming, and elsewhere by
+# another version of it.
+
+
+def write_json(path: FolderPath, contents: dict[str, Any]) -> None:
+    """Replace a file in one step: readers find the former contents or the new ones.
+
+    Args:
+        path: The path of the file.
+        contents: Values that JSON can write.
+
+    Raises:
+        HostError: Another run writes the file, too.
+    """
+    text = _text(contents)
+    checked = _text({**contents, "checksum": zlib.crc32(text.encode())})
+    if isinstance(path, RemotePath):
+        path.put(checked.encode())
+        return
+    hidden = path.with_name(f".{path.name}.new")
+    hidden.write_text(checked, encoding="utf-8")
+    rename_durably(hidden, path)
+
+
+def rename_durably(hidden: Path, path: Path) -> None:
+    """Rename a written file when its contents are on the disk.
+
+    Args:
+        hidden: The path to which it was written.
+        path: Its final path.
+    """
+    # Before the renaming: after a power cut a name without contents could be there.
+    _sync(hidden, os.O_RDWR)
+    hidden.replace(path)
+    _sync(path.parent, os.O_RDONLY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_folder(path: FolderPath) -> None:
+    """Remove a folder; who is killed meanwhile leaves none that looks like a damaged one.
+
+    Args:
+        path: The path of the folder, which may be gone.
+    """
+    if isinstance(path, RemotePath):
+        path.remove_folder()
+        return
+    # Renamed in one step first.
+    gone = path.with_name(f".removed-{uuid.uuid4()}")
+    if path.exists():
+        path.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def read_file(path: FolderPath) -> bytes:
+    """Read a file that was written once, and not by `write_json`.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
+    return path.read_once() if isinstance(path, RemotePath) else path.read_bytes()
+
+
+def read_json(path: FolderPath) -> dict[str, Any] | None:
+    """Read what `write_json` wrote; None if there is no such file.
+
+    Raises:
+        CorruptStateError: The file is damaged.
+    """
+    try:
+        contents = json.loads(path.read_bytes())
+        checksum = contents.pop("checksum")
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise _damage_error(path) from error
+    if checksum != zlib.crc32(_text(contents).encode()):
+        raise _damage_error(path)
+    found: dict[str, Any] = contents
+    return found
+
+
+def _damage_error(path: FolderPath) -> CorruptStateError:
+    return CorruptStateError(
+        f"a job's folder has files as they were written, got a damaged one, {str(path)!r}; "
+        "restore the folder from a copy, or begin anew with another execution.checkpointing.dir"
+    )
+
+
+def _text(contents: dict[str, Any]) -> str:
+    return json.dumps(contents, sort_keys=True)

@@ -80,7 +80,7 @@ PROGRAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
 # Wings stand on all of these; each with the wings that it imports.
 WINGS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "columns": ((), "functions and states of whole columns"),
-    "state_processor": (("pyflink",), "state that is read, edited and saved as data"),
+    "state_processor": ((), "state that is read, edited and saved as data"),
     "queryable_state": (("state_processor",), "the state of a query, read from outside it"),
     "kafka": (("pyflink", "state_processor"), "Kafka as a data source of Spark"),
     "monitoring": ((), "metrics of queries for Prometheus and OpenTelemetry"),
@@ -94,7 +94,7 @@ WINGS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "run": (("pyflink",), "scripts that import pyflink, as they are"),
 }
 
-DOORS = ("spark", "spark._api.keyed_stream")
+DOORS = ("spark", "spark.keyed_stream")
 """Modules that gather names of all groups for users; only wings and doors import them."""
 
 Graph = dict[str, set[str]]

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike._changelog.stored_table import codes_of, sort_rows
 from pyflinklike.cli.answers import EntryChoice, TimerCounts, order_of
 from pyflinklike.cli.cells import iso, write_dataset
 from pyflinklike.errors import DeclarationValueError, StateValueError
@@ -29,7 +30,6 @@ from pyflinklike.state_processor._logs.state_differences import (
     schema_of_differences,
 )
 from pyflinklike.state_processor._logs.state_infos import StateInfo, StateInfos
-from pyflinklike.state_processor._logs.stored_table import codes_of, sort_rows
 from pyflinklike.state_processor._savepoints.manifest import folder_of
 from pyflinklike.state_processor._savepoints.savepoint_location import damage_error
 

@@ -24,6 +24,7 @@ from pyflinklike._changelog.entry_codec import encode_batch, read_batch
 from pyflinklike._changelog.key_group_log import KeyGroupLog
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Section
+from pyflinklike._changelog.stored_table import StoredTable, codes_of
 from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._clock import Clock, TimeDomain
 from pyflinklike._runtime.keyed_operator import CurrentGroup
@@ -35,7 +36,6 @@ from pyflinklike.state.state_assembly import Assembled
 from pyflinklike.state.table import Entry, Table, Tables, TableSpec
 from pyflinklike.state.timer_agenda import timers_table
 from pyflinklike.state_processor._logs.state_infos import owner_of
-from pyflinklike.state_processor._logs.stored_table import StoredTable, codes_of
 from pyflinklike.stores.state_store import StateStore, StoreContext
 from pyflinklike.types import TypeInformation
 

@@ -50,17 +50,17 @@ if opens(globals()):
             broadcast,
         )
         from pyflinklike.spark._api.keyed_connected_streams import KeyedConnectedStreams
-        from pyflinklike.spark._api.keyed_stream import (
+        from pyflinklike.spark._host.observed_metrics import metrics_of
+        from pyflinklike.spark._host.spark_failures import error_of
+        from pyflinklike.spark.end_of_input import end_input, with_ending_watermark
+        from pyflinklike.spark.keyed_stream import (
             ConnectedStreams,
             KeyedStream,
             connect,
             key_by,
         )
-        from pyflinklike.spark._host.observed_metrics import metrics_of
-        from pyflinklike.spark._host.spark_failures import error_of
-        from pyflinklike.spark._savepoint.history import History, history_at, history_of
-        from pyflinklike.spark.end_of_input import end_input, with_ending_watermark
         from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
+        from pyflinklike.state_processor._spark.history import History, history_at, history_of
         from pyflinklike.windows._spark import WindowedStream, window_all
 
     pin(globals())

@@ -6,6 +6,7 @@ What reads checkpoints, or edits state, runs on Spark.
 """
 
 from pyflinklike._exports import opens, pin
+from pyflinklike.state_processor._savepoints.harness_savepoint import write_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_directory import (
     SavepointDirectory,
     is_savepoint,
@@ -31,13 +32,13 @@ __all__ = [
     "read_timers",
     "repartition_state",
     "take_savepoint",
+    "write_savepoint",
 ]
 
 if opens(globals()):
     from pyflinklike.spark._plan.requirements import pyspark_checked
 
     with pyspark_checked():
-        from pyflinklike.spark._savepoint.initial_state import read_savepoint
         from pyflinklike.state_processor._checkpoints.state_changes import read_state_changes
         from pyflinklike.state_processor._checkpoints.state_diff import diff_state
         from pyflinklike.state_processor._checkpoints.state_frames import (
@@ -56,5 +57,6 @@ if opens(globals()):
         from pyflinklike.state_processor._edits.repartition import repartition_state
         from pyflinklike.state_processor._edits.saved_files import take_savepoint
         from pyflinklike.state_processor._edits.savepoint import Savepoint
+        from pyflinklike.state_processor._spark.initial_state import read_savepoint
 
 pin(globals())

@@ -66,8 +66,8 @@ class KeyedProcessHarness(OperatorHarness):
         function: The function under test; it is opened at once.
         key_selector: Returns the key of an element.
         state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` or `pyflinklike.state_processor.read_savepoint` returned; or the directory of
-            a savepoint, as `savepoint` and `pyflinklike.state_processor.take_savepoint` write it.
+        restore: What `snapshot` returned; or `read_savepoint` or `open_savepoint` of
+            `pyflinklike.state_processor`.
         max_parallelism: The number that the runtime context reports.
         key_type: Type of the keys; by default any str, number, date or tuple of these.  A restored
             harness without one takes the keys of any snapshot.

@@ -3,26 +3,23 @@
 
 A harness makes one operator over one key group, opens it, gathers its outputs, and lets tests look
 into its state.  A subclass gives it elements and moves its watermark.
-
-A savepoint of a harness has the states of its function, and those of the savepoint it began with.
 """
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar, runtime_checkable
 
 import attrs
 
-from pyflinklike import __version__
 from pyflinklike._changelog.entry_codec import encode_entries
-from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
+from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Segment, read_segment
+from pyflinklike._changelog.snapshot_division import with_keys_of
 from pyflinklike._changelog.working_state import LocalStateBackend, WorkingState
 from pyflinklike._checks import is_int, is_int64
-from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, wall_clock
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike._messages import instance_of, shown, shown_error
 from pyflinklike._options import collect, options_shown
 from pyflinklike._runtime.assembly import OperatorDeclaration
@@ -54,21 +51,17 @@ from pyflinklike.functions.process_functions import refuse_checkpointed_function
 from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.fold_functions import check_call, check_methods
-from pyflinklike.state.table import RESERVED_PREFIX, TableChanges
-from pyflinklike.state_processor._logs.column_values import type_to_show
-from pyflinklike.state_processor._logs.key_columns import KeyColumns, name_of
-from pyflinklike.state_processor._logs.snapshot_division import with_keys_of
-from pyflinklike.state_processor._logs.state_infos import owner_of
-from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint, write_log
-from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
-from pyflinklike.types import TupleTypeInfo, TypeInformation
-from pyflinklike.types.key_codec import ANY_KEY, AnyKeyTypeInfo
+from pyflinklike.state.table import TableChanges
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.key_codec import AnyKeyTypeInfo
 from pyflinklike.types.pickled_type import pickle_allowed
 
 __all__ = [
     "HarnessOptions",
     "HarnessSettings",
+    "HarnessState",
     "OperatorHarness",
+    "SavedState",
     "check_key_selector",
     "check_time",
     "key_of_failure",
@@ -85,12 +78,45 @@ class HarnessOptions(TypedDict, total=False):
     """The options that all harnesses take by keyword."""
 
     state_backend: StateBackend | None
-    restore: bytes | str | os.PathLike[str] | None
+    restore: bytes | SavedState | None
     max_parallelism: int
     key_type: TypeInformation | None
     job_parameters: Mapping[str, str] | None
     allow_pickle: bool
     on_error: DeadLetters | None
+
+
+@runtime_checkable
+class SavedState(Protocol):
+    """The state and timers of one operator, such as `open_savepoint` finds in a directory."""
+
+    def segment(self) -> Segment:
+        """Return all entries as one snapshot."""
+
+    def record(self) -> OperatorRecord:
+        """Return how the operator and its states were declared."""
+
+
+@attrs.frozen
+class HarnessState:
+    """The contents of a harness, for a savepoint.
+
+    Args:
+        snapshot: All entries and timers.
+        states: How the states are declared: those of the function, and those that a restored
+            savepoint has besides.
+        function: The name of the function's class.
+        key_type: The type of the keys.
+        key_columns: The names of the columns that make the key, for elements that come as columns.
+        former: The record in the savepoint that was restored; None if there was none.
+    """
+
+    snapshot: Segment
+    states: Mapping[str, Mapping[str, Any]]
+    function: str
+    key_type: TypeInformation
+    key_columns: Sequence[str]
+    former: OperatorRecord | None
 
 
 @attrs.frozen(kw_only=True)
@@ -99,7 +125,7 @@ class HarnessSettings:
 
     Args:
         state_backend: Where state is kept; None for `HashMapStateBackend()`.
-        restore: What `snapshot` returned, or the directory of a savepoint; None for no state.
+        restore: What `snapshot` or `open_savepoint` returned; None for no state.
         max_parallelism: The number that the runtime context reports.
         key_type: The type of the keys; None for keys of any type.
         job_parameters: The values for `get_job_parameter`, by name.
@@ -114,7 +140,7 @@ class HarnessSettings:
     """
 
     state_backend: StateBackend | None = None
-    restore: bytes | str | os.PathLike[str] | None = None
+    restore: bytes | SavedState | None = None
     max_parallelism: int = 128
     key_type: TypeInformation | None = None
     job_parameters: Mapping[str, str] | None = None
@@ -134,8 +160,8 @@ class HarnessSettings:
     def __attrs_post_init__(self) -> None:
         optional = type(None)
         _check_kind(self.state_backend, (StateBackend, optional), "state_backend is a StateBackend")
-        rule = "restore takes the bytes that snapshot() gave, or the path of a savepoint"
-        _check_kind(self.restore, (bytes, str, os.PathLike, optional), rule)
+        rule = "restore takes what snapshot() returned, or open_savepoint(path)"
+        _check_kind(self.restore, (bytes, SavedState, optional), rule)
         _check_kind(self.key_type, (TypeInformation, optional), "key_type is a TypeInformation")
         _check_kind(self.on_error, (DeadLetters, optional), "on_error is DeadLetters")
         _check_kind(self.max_parallelism, int, "max_parallelism is an int")
@@ -387,30 +413,18 @@ class OperatorHarness:
         self.end_batch()
         return self._operator.snapshot()
 
-    def savepoint(self, path: str | os.PathLike[str], *, mode: str = "error") -> None:
-        """Write all state and timers as a directory of Parquet files; nothing changes here.
-
-        The savepoint also has restored states that the function does not declare.
-
-        Args:
-            path: The directory to write, for `restore`, `process(..., from_savepoint=...)` or any
-                tool that reads Parquet.
-            mode: "error", or "overwrite" to replace a savepoint that is there.
-
-        Raises:
-            DeclarationTypeError, DeclarationValueError: The path or the mode cannot be used.
-            IncompatibleStateError: A snapshot was restored with states that the function does not
-                declare: only a savepoint tells what these are.
-        """
-        _write_savepoint(
-            path,
-            mode,
-            self._open_operator(),
+    def state_to_save(self) -> HarnessState:
+        """Return all state and timers with their declarations, for `write_savepoint`."""
+        operator = self._open_operator()
+        # As `OperatorRecord.after`: states left out of the program are still stored.
+        former = {} if self._former is None else self._former.states
+        return HarnessState(
             read_segment(self.snapshot(), "snapshot"),
-            function=self._function,
-            key_type=self._key_type,
-            former=self._former,
-            key_columns=self._key_columns,
+            {**former, **operator.describe_states()},
+            self._function,
+            self._key_type,
+            self._key_columns,
+            self._former,
         )
 
     def _open_operator(self) -> KeyedProcessOperator:
@@ -569,14 +583,11 @@ def check_time(time: Any, what: str, *, required: bool = False) -> Any:
     return time
 
 
-def _restore(
-    snapshot: bytes | str | os.PathLike[str] | None, key_type: TypeInformation
-) -> _Restored:
+def _restore(restored: bytes | SavedState | None, key_type: TypeInformation) -> _Restored:
     """Return what a harness begins with.
 
     Args:
-        snapshot: The bytes of a snapshot, or the directory of a savepoint of one operator; None for
-            no state.
+        restored: A snapshot, or the savepoint of one operator; None for no state.
         key_type: Type of the keys.
 
     Raises:
@@ -585,102 +596,15 @@ def _restore(
         StateValueError: A value in a savepoint does not fit its type.
         UnknownStateError: A savepoint has several operators.
     """
-    state = WorkingState(0)
-    if snapshot is None:
+    state, record = WorkingState(0), None
+    if restored is None:
         return _Restored(state)
-    segment, record = _read_saved(snapshot)
+    if isinstance(restored, bytes):
+        segment = read_segment(restored, "snapshot")
+    else:
+        segment, record = restored.segment(), restored.record()
     state.read(with_keys_of(segment, key_type, "snapshot"), "snapshot")
     return _Restored(state, record)
-
-
-def _read_saved(snapshot: bytes | str | os.PathLike[str]) -> tuple[Segment, OperatorRecord | None]:
-    if isinstance(snapshot, bytes):
-        return read_segment(snapshot, "snapshot"), None
-    savepoint = open_savepoint(snapshot)
-    record = savepoint.manifest.operator(None, savepoint.location.where).record
-    return savepoint.segment(), record
-
-
-_Columns = tuple[tuple[str, str], ...]
-
-
-def _write_savepoint(
-    path: str | os.PathLike[str],
-    mode: str,
-    operator: KeyedProcessOperator,
-    snapshot: Segment,
-    *,
-    function: str,
-    key_type: TypeInformation,
-    former: OperatorRecord | None,
-    key_columns: Sequence[str],
-) -> None:
-    """Write a directory of Parquet files.
-
-    Args:
-        path: The directory to write.
-        mode: "error", or "overwrite" to replace a savepoint that is there.
-        operator: Operator of the harness.
-        snapshot: All of its state.
-        function: Name of the function's class, which is the operator's uid, too.
-        key_type: Type of the keys.
-        former: Record of the operator in the savepoint that was restored, if there was one.
-        key_columns: Names of the columns that make the key, for elements that come as columns.
-
-    Raises:
-        DeclarationTypeError, DeclarationValueError: The path or the mode cannot be used.
-        IncompatibleStateError: There is a state of a kind that nobody has said, or a key that the
-            key columns of the restored savepoint cannot hold.
-    """
-    # As `OperatorRecord.after`: states left out of the program are still stored.
-    states = {**({} if former is None else former.states), **operator.describe_states()}
-    _check_described(snapshot, states)
-    columns = (
-        _name_columns(key_columns, key_type)
-        if former is None
-        else _former_columns(former, key_type)
-    )
-    # 1: all keys of a harness are in one key group.
-    identity = OperatorIdentity(function, 1, columns, key_type.signature)
-    record = OperatorRecord(identity, function, __version__, "UTC", None, "None", states)
-    there = savepoint_location_of(path)
-    written = there.begin(mode)
-    write_log(written, record, [snapshot], __version__, wall_clock())
-    there.replace(written)
-
-
-def _former_columns(former: OperatorRecord, key_type: TypeInformation) -> _Columns:
-    """Return the key columns of the savepoint that was restored, which the next one has, too."""
-    identity = former.identity
-    if identity.key_columns:
-        return identity.key_columns
-    if identity.key == ANY_KEY or key_type.signature != ANY_KEY:
-        return ()
-    columns = KeyColumns.of(former)
-    return tuple(zip(columns.names, map(name_of, columns.types)))
-
-
-def _name_columns(names: Sequence[str], key_type: TypeInformation) -> _Columns:
-    """Return key columns that a harness was told, with types as its type of keys says."""
-    kinds = [key_type]
-    if len(names) > 1 and isinstance(key_type, TupleTypeInfo):
-        kinds = list(key_type.field_types)
-    if key_type.signature == ANY_KEY or len(kinds) != len(names):
-        return ()
-    return tuple((name, name_of(type_to_show(kind))) for name, kind in zip(names, kinds))
-
-
-def _check_described(snapshot: Segment, states: Mapping[str, Any]) -> None:
-    tables = {each.name for each in snapshot.declarations.values()}
-    owners = {owner_of(each, states) for each in tables if not each.startswith(RESERVED_PREFIX)}
-    unknown = sorted(owners - states.keys())
-    if unknown:
-        msg = (
-            "savepoint() writes what the function declares, and what was restored from a savepoint; "
-            f"got a restored snapshot that also has {unknown}; declare them, or restore a savepoint "
-            "in place of the snapshot"
-        )
-        raise IncompatibleStateError(msg)
 
 
 _NAMED = {MIN_WATERMARK: "MIN_WATERMARK", MAX_WATERMARK: "MAX_WATERMARK"}

@@ -26,11 +26,11 @@ from pyflinklike import (
 )
 from pyflinklike._changelog.entry_codec import decode_entries, encode_entries
 from pyflinklike._changelog.segments import Declaration, Section, read_segment
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
+from pyflinklike._changelog.stored_table import StoredTable, replay
 from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
-from pyflinklike.state_processor._logs.stored_table import StoredTable, replay
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.types import Types
 from pyflinklike.types.catalog import type_of

@@ -23,8 +23,8 @@ from pyflinklike._changelog.checkpoint_logs import sections_of
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.errors import DeclarationError, IncompatibleStateError, UnknownStateError
 from pyflinklike.spark import key_by
-from pyflinklike.spark._savepoint.initial_state import savepoint_of
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids
+from pyflinklike.state_processor._spark.initial_state import savepoint_of
 from pyflinklike.stores import WindowStoreDescriptor
 
 KEYS = [str(number) for number in range(20)]

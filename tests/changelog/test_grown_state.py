@@ -28,6 +28,7 @@ from pyflinklike import (
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness
 from pyflinklike.testing.strategies import values_of
@@ -288,11 +289,14 @@ def test_a_directory_of_a_former_type_restores(tmp_path):
     """What a harness has written as Parquet files, the program of the new type reads."""
     driver = drive(list_of(OLD_ROW))
     driver.add({"user": "u", "n": 1})
-    driver.harness.savepoint(tmp_path / "saved")
-    restored = drive(list_of(NEW_ROW), restore=tmp_path / "saved")
+    write_savepoint(driver.harness, tmp_path / "saved")
+    restored = drive(list_of(NEW_ROW), restore=open_savepoint(tmp_path / "saved"))
     assert [(1, None, "u")] == [tuple(each) for each in restored.get()]
     with pytest.raises(IncompatibleStateError, match="'user'"):
-        drive(list_of(Types.ROW_NAMED(["name", "n"], [TEXT, INT])), restore=tmp_path / "saved")
+        drive(
+            list_of(Types.ROW_NAMED(["name", "n"], [TEXT, INT])),
+            restore=open_savepoint(tmp_path / "saved"),
+        )
 
 
 class Storing(KeyedProcessFunction):

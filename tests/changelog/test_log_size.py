@@ -23,13 +23,13 @@ from pyflinklike._changelog.key_group_log import KeyGroupLog
 from pyflinklike._changelog.operator_record import OperatorIdentity
 from pyflinklike._changelog.segment_chain import divide, join, snapshots
 from pyflinklike._changelog.segments import MAX_BYTES, Declaration, Section, Segment, read_segment
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import CorruptStateError, HostError, StateValueError
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.types import Types
 

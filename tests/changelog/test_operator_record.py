@@ -27,8 +27,8 @@ from pyflinklike._changelog.operator_record import (
 )
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.spark._host.blob_map import HEAD_AT
-from pyflinklike.spark._savepoint.initial_state import savepoint_of
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids
+from pyflinklike.state_processor._spark.initial_state import savepoint_of
 from pyflinklike.stores import WindowStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 

@@ -14,9 +14,9 @@ from checkpoint_support import Checkpoint, Program
 from pyflinklike import KeyedProcessFunction, ListStateDescriptor, Row, Types, ValueStateDescriptor
 from pyflinklike._changelog.operator_record import RECORD_AT, ROLL_AT
 from pyflinklike._changelog.segments import read_segment
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, UserFunctionError
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, roll_payload
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.testing import KeyedProcessHarness
 
 PARALLELISMS = (1, 2, 4, 16, 64, 128, 200, 512)

@@ -9,7 +9,7 @@ from broadcast_support import LIMITS, Alert
 from pyflinklike import Types
 from pyflinklike._changelog.checkpoint_logs import merge
 from pyflinklike._changelog.segments import read_segment
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike.testing import BroadcastHarness
 
 KEYS = Types.STRING()

@@ -12,13 +12,13 @@ from stream_support import Stream, snapshot_of
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike._changelog.checkpoint_logs import merge
 from pyflinklike._changelog.segments import read_segment
-from pyflinklike._clock import TimeDomain
-from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.state_processor._logs.snapshot_division import (
+from pyflinklike._changelog.snapshot_division import (
     regroup_snapshot,
     timer_domains,
     with_keys_of,
 )
+from pyflinklike._clock import TimeDomain
+from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.strategies import keys, type_infos, values_of

@@ -18,6 +18,7 @@ from pyflinklike import (
 )
 from pyflinklike._changelog.checkpoint_logs import merge, refuse_pickles
 from pyflinklike._changelog.segments import Declaration, Segment, read_segment
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
 from pyflinklike.errors import (
     DeclarationTypeError,
@@ -25,7 +26,6 @@ from pyflinklike.errors import (
     IncompatibleStateError,
 )
 from pyflinklike.state.table import Shape, TableSpec
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.types.key_codec import AnyKeyTypeInfo

@@ -19,6 +19,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.cli.entry import main
+from pyflinklike.state_processor import write_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -122,7 +123,7 @@ def savepoint(tmp_path_factory):
         for n, user in enumerate(["ann", "bob", "eve"], 1):
             harness.set_processing_time([100, 900, 2000][n - 1])
             harness.process_element(Row(user=user, n=n), timestamp=n)
-        harness.savepoint(path)
+        write_savepoint(harness, path)
     # As take_savepoint notes the times of a stream's batch.
     place = savepoint_location_of(path)
     place.finish(attrs.evolve(place.manifest(), processing_time=2000, watermark=0))

@@ -28,6 +28,7 @@ from pyflinklike.cli.entry import main
 from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.queryable_state import QueryableState
+from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.state_processor._logs.key_columns import key_of
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
@@ -66,7 +67,7 @@ def saved(path, visits):
         harness.set_processing_time(1000)
         for user, page, n in visits:
             harness.process_element(Row(user=user, page=page, n=n), timestamp=n)
-        harness.savepoint(path)
+        write_savepoint(harness, path)
     return str(path)
 
 
@@ -287,11 +288,14 @@ def test_timers_that_came_and_went_are_told(lines, ran, tmp_path):
     """Whether one is due says nothing of what changed; nothing but timers may differ."""
     one, other = (saved(tmp_path / name, VISITS) for name in ("one", "other"))
     with KeyedProcessHarness(
-        Visits(), key_selector=lambda row: row.user, key_type=Types.STRING(), restore=one
+        Visits(),
+        key_selector=lambda row: row.user,
+        key_type=Types.STRING(),
+        restore=open_savepoint(one),
     ) as harness:
         harness.process_watermark(500)
         harness.process_element(Row(user="ann", page="home", n=9), timestamp=600)
-        harness.savepoint(other, mode="overwrite")
+        write_savepoint(harness, other, mode="overwrite")
     code, rows = lines("diff", one, other)
     timers = [row for row in rows if row["state"] == "timers"]
     told = [(row["change"], row["key"], row["domain"], row["timestamp"]) for row in timers]
@@ -449,7 +453,7 @@ def kept(path, keys, key_type=None, restore=None):
     ) as harness:
         for key in keys:
             harness.process_element(key)
-        harness.savepoint(path)
+        write_savepoint(harness, path)
     return str(path)
 
 
@@ -492,7 +496,7 @@ def test_a_harness_that_went_on_from_a_savepoint_writes_keys_that_can_be_read(
     """Also one that is not told their type."""
     key_type, keys, text = KEYS[kind]
     first = kept(tmp_path / "first", keys, key_type)
-    second = kept(tmp_path / "second", keys, restore=first)
+    second = kept(tmp_path / "second", keys, restore=open_savepoint(first))
 
     code, found = lines("get", second, "count", text)
     assert (0, [2]) == (code, [each["value"] for each in found])
@@ -514,8 +518,8 @@ def test_the_names_of_key_columns_outlive_a_harness(lines, tmp_path):
     first, key_type = tmp_path / "first", Types.TUPLE([Types.STRING(), Types.LONG()])
     with KeyedBatchHarness(CountedInColumns(), ["user", "day"], key_type=key_type) as harness:
         harness.process_batch({"user": ["ann", "bob"], "day": [1, 2]})
-        harness.savepoint(first)
-    second = kept(tmp_path / "second", [("ann", 1)], restore=first)
+        write_savepoint(harness, first)
+    second = kept(tmp_path / "second", [("ann", 1)], restore=open_savepoint(first))
 
     code, found = lines("get", second, "count", '["ann", 1]')
     assert (0, [("ann", 1, 2)]) == (
@@ -528,4 +532,4 @@ def test_a_key_that_the_columns_of_the_savepoint_cannot_hold_is_refused(tmp_path
     """The harness writes no savepoint that nobody can read."""
     first = kept(tmp_path / "first", [1, 2], Types.LONG())
     with pytest.raises(IncompatibleStateError, match=r"key columns \(key int64\), got .*'five'"):
-        kept(tmp_path / "second", ["five"], restore=first)
+        kept(tmp_path / "second", ["five"], restore=open_savepoint(first))

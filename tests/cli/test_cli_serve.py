@@ -18,6 +18,7 @@ pytest.importorskip("rich")
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.cli.entry import main
+from pyflinklike.state_processor import write_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 
 
@@ -38,7 +39,7 @@ def savepoint(tmp_path):
     path = tmp_path / "saved"
     with KeyedProcessHarness(Total(), lambda each: each[0], key_type=Types.STRING()) as harness:
         harness.process_element(("ann", 7))
-        harness.savepoint(path)
+        write_savepoint(harness, path)
     return str(path)
 
 

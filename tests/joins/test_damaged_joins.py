@@ -12,8 +12,8 @@ from test_interval_join import joining
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from pyflinklike._changelog.entry_codec import schema_of
 from pyflinklike._changelog.segments import Segment, read_segment
+from pyflinklike._changelog.stored_table import StoredTable
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.state_processor._logs.stored_table import StoredTable
 
 
 def crafted(stored: bytes, name: str, change: Callable[[pa.Array], pa.Array]) -> bytes:

@@ -16,7 +16,7 @@ from pyflinklike import (
 from pyflinklike.errors import StateAccessError
 from pyflinklike.queryable_state.image import StoredShare
 from pyflinklike.queryable_state.savepoint_source import SavepointSource
-from pyflinklike.state_processor import open_savepoint
+from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.testing import BroadcastHarness
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
@@ -59,7 +59,7 @@ def directory(tmp_path):
             harness.process_broadcast_element(element)
         for element in (("a", 5), ("b", 6)):
             harness.process_element(element)
-        harness.savepoint(tmp_path / "saved")
+        write_savepoint(harness, tmp_path / "saved")
     return open_savepoint(tmp_path / "saved")
 
 

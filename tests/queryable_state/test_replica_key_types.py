@@ -22,6 +22,7 @@ from pyflinklike import (
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError
 from pyflinklike.queryable_state import QueryableState
 from pyflinklike.queryable_state.http import app
+from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -97,7 +98,7 @@ def saved(path, key_type, *keys):
     function = Counted(key_type)
     with KeyedProcessHarness(function, lambda key: key, key_type=key_type) as harness:
         harness.process_elements([(key, None) for key in keys])
-        harness.savepoint(path / "saved")
+        write_savepoint(harness, path / "saved")
     return path / "saved"
 
 
@@ -111,9 +112,11 @@ def answered(application, path, text):
 def test_a_key_of_any_type_goes_on_from_a_savepoint(name, tmp_path):
     """Its state, and its timer."""
     key_type, key = {**TYPED, **OTHERS}[name][:2]
-    path = saved(tmp_path, key_type, key)
+    taken = open_savepoint(saved(tmp_path, key_type, key))
     function = Counted(key_type)
-    with KeyedProcessHarness(function, lambda key: key, key_type=key_type, restore=path) as harness:
+    with KeyedProcessHarness(
+        function, lambda key: key, key_type=key_type, restore=taken
+    ) as harness:
         found = [*harness.process_elements([(key, None)]), *harness.process_watermark(10)]
     assert [(key, 2), (key, 9)] == found
 

@@ -18,6 +18,7 @@ from pyflinklike import (
 from pyflinklike.errors import DeclarationTypeError, ScanDisabledError, StateAccessError
 from pyflinklike.queryable_state import QueryableState, Timer
 from pyflinklike.queryable_state.image import Share
+from pyflinklike.state_processor import write_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import EventTimeSessionWindows, window
 
@@ -95,7 +96,7 @@ def test_timers_of_windows_tell_their_window(tmp_path):
     with KeyedProcessHarness(function, lambda row: row.user, key_type=TEXT) as harness:
         for user, time in (("ann", 0), ("ann", 40), ("bob", 5)):
             harness.process_element(Row(user=user), time)
-        harness.savepoint(tmp_path / "saved")
+        write_savepoint(harness, tmp_path / "saved")
     with QueryableState.open_savepoint(tmp_path / "saved", allow_scan=True) as state:
         mine = [(each.timestamp, tuple(each.namespace)) for each in state.timers().get("ann")]
         every = [(each.key, each.timestamp) for each in state.timers().all()]
@@ -120,7 +121,7 @@ def test_a_savepoint_has_the_timers_of_its_batch(tmp_path):
     keys = Types.TUPLE([TEXT, LONG])
     with KeyedProcessHarness(Waiting(), lambda each: each, key_type=keys) as harness:
         harness.process_elements([(("ann", 3), None), (("bob", 1), None)])
-        harness.savepoint(tmp_path / "saved")
+        write_savepoint(harness, tmp_path / "saved")
     expected = [Timer(("ann", 3), EVENT, 3), Timer(("ann", 3), PROCESSING, 4)]
     with QueryableState.open_savepoint(tmp_path / "saved") as state:
         assert expected == state.timers().get(("ann", 3))

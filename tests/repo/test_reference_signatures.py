@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WITH_OPTIONS = [
     "pyflinklike.spark._api.broadcast_streams.BroadcastConnectedStream.process",
     "pyflinklike.spark._api.keyed_connected_streams.KeyedConnectedStreams.process",
-    "pyflinklike.spark._api.keyed_stream.KeyedStream.process",
+    "pyflinklike.spark.keyed_stream.KeyedStream.process",
 ]
 """Methods whose options are a TypedDict in the source."""
 

@@ -34,10 +34,10 @@ from pyflinklike._changelog.segments import (
     Segment,
     read_segment,
 )
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.types import Instant, Types
 from pyflinklike.types.key_codec import AnyKeyTypeInfo
 

@@ -30,16 +30,17 @@ from replay_support import record_of
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, Row, Types
 from pyflinklike._changelog.entry_codec import schema_of
 from pyflinklike._changelog.segments import Segment, read_segment
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
+from pyflinklike._changelog.stored_table import StoredTable
 from pyflinklike.errors import (
     CorruptStateError,
     IncompatibleStateError,
 )
+from pyflinklike.state_processor import write_savepoint
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
-from pyflinklike.state_processor._logs.stored_table import StoredTable
 from pyflinklike.testing import KeyedProcessHarness
 
 ODD = [0, 1, -1, 7, 127, 2**15, 2**28, 2**31 - 1, 2**32, 2**48, 2**48 + 1, 2**62, 2**63 - 1]
@@ -177,7 +178,7 @@ def run(blob: bytes, backend: Any) -> None:
         harness.set_processing_time(1_010)
         harness.snapshot()
         with tempfile.TemporaryDirectory() as folder:
-            harness.savepoint(Path(folder) / "saved")
+            write_savepoint(harness, Path(folder) / "saved")
 
 
 def replay(blob: bytes, record: Any) -> None:

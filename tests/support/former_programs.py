@@ -48,6 +48,7 @@ from pyflinklike.joins import (
     ProcessJoinFunction,
     TaggedTypeInfo,
 )
+from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness, KeyedTwoInputHarness
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,
@@ -455,12 +456,13 @@ def saved(program: Program, backend: str, folder: Path) -> None:
     """The same as a directory of Parquet files."""
     with program.make(state_backend=BACKENDS[backend]()) as harness:
         _drive(harness, program.before)
-        harness.savepoint(folder)
+        write_savepoint(harness, folder)
 
 
 def outputs_after(program: Program, backend: str, snapshot: bytes | Path) -> list[str]:
     """What each step gives that a program takes behind its snapshot."""
-    with program.make(state_backend=BACKENDS[backend](), restore=snapshot) as harness:
+    begun = snapshot if isinstance(snapshot, bytes) else open_savepoint(snapshot)
+    with program.make(state_backend=BACKENDS[backend](), restore=begun) as harness:
         return _drive(harness, program.after)
 
 

@@ -23,8 +23,7 @@ from simulated.program import OperatorInput, SimulatedOperator
 from pyflinklike._changelog.checkpoint_logs import record_and_roll
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.spark._host.batch_host import run_batch
-from pyflinklike.spark._plan.operator_plan import HistoryPlan, Plan, TimeMode
-from pyflinklike.spark._savepoint.initial_state import savepoint_of
+from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._wire.key_groups import ROLL_CALL
 from pyflinklike.spark._wire.own_columns import BATCH_TIME, KEY_GROUP, LAST_WATERMARK
 from pyflinklike.state_processor import open_savepoint
@@ -32,9 +31,10 @@ from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
-from pyflinklike.state_processor._savepoints.history_parts import begin_history
+from pyflinklike.state_processor._savepoints.history_parts import HistoryPlan, begin_history
 from pyflinklike.state_processor._savepoints.saved_job import SavedHistory
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
+from pyflinklike.state_processor._spark.initial_state import savepoint_of
 from pyflinklike.types.arrow_rows import milliseconds
 
 __all__ = ["Event", "HistoryQuery", "first_watermark"]

@@ -18,6 +18,7 @@ import pytest
 from operator_state import OperatorState
 from simulated.tasks import Times
 
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.job_savepoint import JobBeginning, begin_with
@@ -36,7 +37,6 @@ from pyflinklike.spark._wire.key_groups import (
 )
 from pyflinklike.spark._wire.payloads import call_homes
 from pyflinklike.state_processor import open_savepoint
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.state_processor._savepoints.saved_job import Position
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.frozen_keys import key_group_of

@@ -25,12 +25,12 @@ from pyflinklike import (
 )
 from pyflinklike._changelog.checkpoint_logs import merge, read_log
 from pyflinklike._changelog.segments import Segment, read_segment
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike._changelog.working_state import LocalStateBackend
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, begin, serve
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 

@@ -10,8 +10,8 @@ from window_support import elements, harness, processed
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from pyflinklike._changelog.entry_codec import schema_of
 from pyflinklike._changelog.segments import Segment, read_segment
+from pyflinklike._changelog.stored_table import StoredTable
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.state_processor._logs.stored_table import StoredTable
 from pyflinklike.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 
 SESSIONS = EventTimeSessionWindows.with_gap(5)

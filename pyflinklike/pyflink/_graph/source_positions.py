@@ -12,9 +12,9 @@ from itertools import chain, islice
 from typing import Any
 
 from pyflinklike.pyflink._graph.sources import Source
-from pyflinklike.state_processor._savepoints.saved_job import Position
+from pyflinklike.state_processor._savepoints.saved_job import Position, move_on
 
-__all__ = ["ReadParts", "find_beginning", "find_parts_left", "move_on"]
+__all__ = ["ReadParts", "find_beginning", "find_parts_left"]
 
 Elements = Iterator[tuple[Any, "int | None"]]
 
@@ -52,11 +52,6 @@ def find_parts_left(source: Source, position: Position) -> list[Elements]:
 
 def _without_first(elements: Elements, skip: int) -> Elements:
     return islice(elements, skip, None) if skip else elements
-
-
-def move_on(position: Position, count: int) -> Position:
-    """Return the position behind some more elements, counted over all splits in their order."""
-    return {**position, "first": position.get("first", 0) + count} if count else position
 
 
 class ReadParts:

@@ -15,6 +15,7 @@ import attrs
 
 from pyflinklike import __version__
 from pyflinklike._changelog.segments import Segment
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike._clock import wall_clock
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.pyflink._graph.job import Job
@@ -22,11 +23,9 @@ from pyflinklike.pyflink._graph.job_savepoint import JobBeginning, job_to_save
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._graph.source_positions import ReadParts
 from pyflinklike.pyflink._local.operator_stations import OperatorStation
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
-from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._savepoints.manifest import Manifest, SavedOperator
 from pyflinklike.state_processor._savepoints.saved_job import Position
-from pyflinklike.state_processor._savepoints.savepoint_directory import write_operator
+from pyflinklike.state_processor._savepoints.savepoint_directory import check_fit, write_operator
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
     savepoint_location_of,
@@ -129,7 +128,7 @@ def begin_stations(
     where = beginning.directory.location.where
     for number, saved in beginning.operators.items():
         stations = instances[number]
-        _refuse_partition_scope(saved, len(stations), where)
+        check_fit(saved.record, saved.domains, len(stations), {}, where)
         snapshot = beginning.directory.segment(saved.uid)
         owner = _Owner(key_groups[number], len(stations))
         # The program's own type of keys: `begin_with` has compared them.
@@ -139,17 +138,6 @@ def begin_stations(
         )
         for index, station in enumerate(stations):
             station.begin_with(groups.get(index, []), where)
-
-
-def _refuse_partition_scope(saved: SavedOperator, instances: int, where: str) -> None:
-    former = saved.record.identity.max_parallelism
-    for info in describe_states(saved.record, 0):
-        if info.options.get("scope") == "partition" and former != instances:
-            msg = (
-                f'{where}: a store of scope "partition" stays in its key group, got {info.name!r} of '
-                f"{former} key groups for {instances} instances; leave the store out with remove_state()"
-            )
-            raise IncompatibleStateError(msg)
 
 
 @attrs.frozen

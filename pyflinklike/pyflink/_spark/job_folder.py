@@ -42,22 +42,29 @@ from urllib.parse import unquote
 
 import attrs
 
-from pyflinklike._paths import FolderPath, RemotePath, local_path
-from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.pyflink._graph.durable_files import (
-    Ledger,
+from pyflinklike._paths import (
+    FolderPath,
+    RemotePath,
+    local_path,
     read_json,
     remove_folder,
     write_json,
 )
+from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobSettings
 from pyflinklike.pyflink._graph.job_savepoint import class_of, savepoint_id
+from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import FromSource, Node
-from pyflinklike.pyflink._spark.folder_lock import Driver, FolderLock, lock_folder
-from pyflinklike.pyflink._spark.job_at_rest import FEED_KIND, JOB_FILE, paths_of_log
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
 from pyflinklike.spark._plan.hadoop_files import is_remote_address
+from pyflinklike.state_processor._checkpoints.folder_lock import Driver, FolderLock, lock_folder
+from pyflinklike.state_processor._checkpoints.job_at_rest import (
+    FEED_KIND,
+    JOB_FILE,
+    last_written,
+    paths_of_log,
+)
 from pyflinklike.state_processor._savepoints.history_parts import read_manifest
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.state_processor._savepoints.savepoint_location import (
@@ -250,7 +257,7 @@ class JobFolder:
         would leave out those whose numbers they have written.  Without the rows of a source Spark would
         take new rows for rows that it has read.
         """
-        noted = Ledger.last_of(self._outputs)
+        noted = last_written(self._outputs)
         lacks = []
         if max(_batches(self.checkpoint / "offsets"), default=-1) < noted:
             lacks.append(f"the checkpoint of micro-batch {noted}, which was written")
@@ -381,7 +388,7 @@ class JobFolder:
     @property
     def last_written(self) -> int:
         """The number of the last micro-batch that sinks have written; -1 before the first."""
-        return Ledger.last_of(self._outputs)
+        return last_written(self._outputs)
 
     def _has_nothing(self) -> bool:
         """Return whether no micro-batch was completed, so that another program may begin here."""

@@ -18,11 +18,15 @@ from pyspark.sql import types as st
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike.pyflink._graph.job_savepoint import JobBeginning
 from pyflinklike.spark._plan.operator_plan import Plan
-from pyflinklike.spark._savepoint.initial_state import initial_frame, refuse_timers, stay_in_group
 from pyflinklike.spark._wire.own_columns import KEY_GROUP
 from pyflinklike.state_processor._checkpoints.group_job import map_frame
 from pyflinklike.state_processor._edits.saved_files import read_saved_frames
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._savepoints.savepoint_directory import check_fit
+from pyflinklike.state_processor._spark.initial_state import (
+    initial_frame,
+    stay_in_group,
+)
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.frozen_keys import key_group_of
@@ -51,11 +55,13 @@ def begin_operators(
         HostError: The savepoint holds timers that the operator could not fire.
     """
     begun, frames = list(plans), []
+    where = beginning.directory.location.where
     for place, (number, plan) in enumerate(zip(nodes, plans)):
         saved = beginning.operators.get(number)
         if saved is None:
             continue
-        refuse_timers(saved.domains, plan)
+        groups, refused = plan.task.max_parallelism, plan.timer_refusals()
+        check_fit(saved.record, saved.domains, groups, refused, where)
         begun[place] = attrs.evolve(plan, saved=saved.record.states)
         found = read_saved_frames(spark, beginning.directory, saved.uid)
         keys = _JobKeys.of(found.record, plan.task.max_parallelism)
@@ -69,18 +75,15 @@ class _JobKeys:
 
     Args:
         columns: The key columns of the savepoint.
-        former_max_parallelism: The number of key groups of the savepoint.
         max_parallelism: The number of key groups of the job.
     """
 
     columns: KeyColumns
-    former_max_parallelism: int
     max_parallelism: int
 
     @classmethod
     def of(cls, record: OperatorRecord, max_parallelism: int) -> _JobKeys:
-        former = record.identity.max_parallelism
-        return cls(KeyColumns.of(record), former, max_parallelism)
+        return cls(KeyColumns.of(record), max_parallelism)
 
     def with_group(self, frame: DataFrame, *, by_key: bool) -> DataFrame:
         """Add to rows the key group to which the job sends the elements of their keys."""

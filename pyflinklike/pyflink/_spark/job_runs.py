@@ -23,11 +23,11 @@ from pyflinklike._paths import FolderPath
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import HostError
-from pyflinklike.pyflink._graph.durable_files import Ledger
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import Job, JobSettings
 from pyflinklike.pyflink._graph.job_run import DrivenRun, JobRun, JobStatus, SavepointRequest
 from pyflinklike.pyflink._graph.job_savepoint import begin_with
+from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import (
     Fold,
     FromSource,
@@ -39,7 +39,6 @@ from pyflinklike.pyflink._graph.nodes import (
 )
 from pyflinklike.pyflink._graph.sources import Source
 from pyflinklike.pyflink._spark.data_frame_source import frame_source
-from pyflinklike.pyflink._spark.folder_lock import driver_of
 from pyflinklike.pyflink._spark.job_folder import JobFolder, identity_of
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts, job_frame
 from pyflinklike.pyflink._spark.results import Handover, ResultBatch, Results
@@ -56,7 +55,6 @@ from pyflinklike.pyflink._spark.watermark_feed import WatermarkFeed, has_idlenes
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._host.spark_failures import error_of
 from pyflinklike.spark._plan.hadoop_files import folder_path, for_spark
-from pyflinklike.spark._plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark._plan.process_options import check_backend
 from pyflinklike.spark._plan.requirements import packages_checked
 from pyflinklike.spark._plan.session import (
@@ -67,6 +65,8 @@ from pyflinklike.spark._plan.session import (
     ship_files,
     time_zone_of,
 )
+from pyflinklike.state_processor._checkpoints.folder_lock import driver_of
+from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._edits.saved_files import save_checkpoint
 
 __all__ = [

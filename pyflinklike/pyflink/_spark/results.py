@@ -15,9 +15,9 @@ from threading import Event
 from typing import Any, NamedTuple
 
 from pyflinklike.errors import HostError
-from pyflinklike.pyflink._graph.durable_files import Ledger
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.job_metrics import Count, JobMetrics
+from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.sinks import CollectSink, Renaming, SinkWriter
 from pyflinklike.pyflink._spark.stages import COUNTS
 from pyflinklike.pyflink._spark.watermark_feed import SPLIT_WATERMARKS, SplitWatermark

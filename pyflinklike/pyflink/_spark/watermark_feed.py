@@ -18,8 +18,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike._paths import FolderPath
-from pyflinklike.pyflink._graph.durable_files import read_json, write_json
+from pyflinklike._paths import FolderPath, read_json, write_json
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobGraph
 from pyflinklike.pyflink._graph.nodes import AssignTimestamps, FromSource

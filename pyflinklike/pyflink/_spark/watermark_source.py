@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from pyflinklike._clock import MIN_WATERMARK, wall_clock
-from pyflinklike.pyflink._graph.durable_files import read_json
+from pyflinklike._paths import read_json
 from pyflinklike.pyflink._spark.watermark_feed import MARKED_SCHEMA, mark_row, mark_rows
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._wire.key_groups import group_ids

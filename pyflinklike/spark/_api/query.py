@@ -17,10 +17,10 @@ import os
 import uuid
 from collections.abc import Mapping
 from functools import singledispatch
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import kind_of
@@ -49,21 +49,54 @@ from pyflinklike.spark._plan.process_options import (
 from pyflinklike.spark._plan.requirements import packages_checked
 from pyflinklike.spark._plan.session import partitions_of, partitions_told, prepare_workers
 from pyflinklike.spark._plan.timer_use import uses_processing_timers
-from pyflinklike.spark._savepoint.history import begin_batch, go_on, refuse_without_savepoint
-from pyflinklike.spark._savepoint.initial_state import check_savepoint, initial_state
 from pyflinklike.spark._wire.output_layout import OutputLayout
 from pyflinklike.spark._wire.own_columns import (
     BEFORE_WATERMARK,
     KEY_GROUP,
-    LAST_WATERMARK,
     with_batch_time,
 )
-from pyflinklike.spark._wire.record_readers import BroadcastReader
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.fold_functions import Function
 from pyflinklike.types.pickled_type import pickle_allowed
 
-__all__ = ["apply_function", "apply_plan"]
+__all__ = ["QuerySavepoints", "apply_function", "apply_plan", "use_savepoints"]
+
+
+class QuerySavepoints(Protocol):
+    """How a stream begins with a savepoint, and how a batch writes one.
+
+    The core knows no format of savepoints: `state_processor` has them.
+    """
+
+    def begin_stream(
+        self, source: Input, plan: Plan, savepoint: SavepointLike | None
+    ) -> tuple[Initial, Plan]:
+        """Return the state with which an operator of a stream begins, and its plan.
+
+        Args:
+            source: The records.
+            plan: The plan of the operator.
+            savepoint: As the user gave it; None for no state.
+        """
+
+    def save_batch(
+        self, source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]
+    ) -> DataFrame:
+        """Apply a plan to a batch, at whose end the operator writes its state.
+
+        Args:
+            source: The records.
+            plan: The plan of the operator.
+            savepoint_to: The directory, as the user gave it.
+        """
+
+
+_savepoints: list[QuerySavepoints] = []
+
+
+def use_savepoints(savepoints: QuerySavepoints) -> None:
+    """Have queries begin with savepoints, and write them, as these do."""
+    _savepoints[:] = [savepoints]
 
 
 def apply_function(
@@ -181,8 +214,12 @@ def apply_plan(
         savepoint_to: Where a batch writes its state, as the user gave it.
     """
     is_streaming = source.df.isStreaming
-    if savepoint is not None:
-        check_savepoint(savepoint, is_streaming=is_streaming)
+    if savepoint is not None and not is_streaming:
+        msg = (
+            "a stream can begin with a savepoint, got one for a batch DataFrame; restore it in a "
+            "KeyedProcessHarness, or stream the data with trigger(availableNow=True)"
+        )
+        raise DeclarationValueError(msg)
     if savepoint_to is not None and is_streaming:
         msg = (
             f"savepoint_to is for a batch, which writes its state at its end, got {savepoint_to!r} for "
@@ -193,21 +230,14 @@ def apply_plan(
     with packages_checked():
         if is_streaming:
             return _stream(source, plan, savepoint)
-        return _batch(source, plan) if savepoint_to is None else _save(source, plan, savepoint_to)
+        if savepoint_to is None:
+            return _batch(source, plan)
+        return _savepoints[0].save_batch(source, plan, savepoint_to)
 
 
 def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
     serve_key_groups = choose_host()
-    initial: Initial = None
-    if savepoint is None:
-        refuse_without_savepoint(plan.task.name, [each.df for each in source.inputs()])
-    else:
-        initial, saved = initial_state(source.df, plan, savepoint)
-        inputs = source.inputs()
-        # Behind another operator the delay may be lost; the first one's is the query's.
-        delay = inputs[0].delay if inputs[0].before_watermark is None else None
-        least = go_on(plan.task.name, savepoint, [each.df for each in inputs], delay)
-        plan = attrs.evolve(plan, saved=saved, least_watermark=least)
+    initial, plan = _savepoints[0].begin_stream(source, plan, savepoint)
     groups = plan.task.max_parallelism if plan.key_groups is None else None
     keyed, times = source.key_stream(groups), source.event_times()
     if times:
@@ -233,26 +263,6 @@ def _batch(source: Input, plan: Plan) -> DataFrame:
     running = with_imports_frozen(run_batch(plan))
     records = grouped.drop(*source.name_sorting_columns())
     return records.mapInArrow(running, plan.layout.result_type())
-
-
-def _save(source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]) -> DataFrame:
-    inputs = source.inputs()
-    timed = [each for each in inputs if each.event_time is not None]
-    times = [(each.df, each.time(), each.delay or 0) for each in timed]
-    # The watermark of two inputs is the slower one's, which is known at the end only.  A broadcast
-    # input comes first as a whole, and holds nothing back if it has no times.
-    is_alone = len(inputs) == 1 or isinstance(plan.reader, BroadcastReader)
-    is_sorted = is_alone and len(timed) == 1
-    writing = begin_batch(savepoint_to, plan.task, [each.df for each in inputs], times)
-    plan = attrs.evolve(plan, history=writing.plan(is_sorted=is_sorted))
-    keyed = source.key_batch(plan.task.max_parallelism)
-    arrived = with_batch_time(writing.add_last_rows(keyed, plan.task.max_parallelism))
-    # Nulls come first, so the last row of a key group is its last.
-    order: list[str | Column] = [KEY_GROUP, LAST_WATERMARK, *source.order()]
-    grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(*order)
-    records = grouped.drop(*source.name_sorting_columns())
-    running = with_imports_frozen(run_batch(plan))
-    return writing.name(records.mapInArrow(running, plan.layout.result_type()))
 
 
 def _time_mode(

@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from pyflinklike import __version__
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
@@ -38,10 +37,8 @@ from pyflinklike.functions.metric_group import Increment
 from pyflinklike.spark._host.collector_freeze import without_collection
 from pyflinklike.spark._host.task import open_operator, record_of, task_of
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
-from pyflinklike.spark._plan.operator_plan import HistoryPlan, Plan
+from pyflinklike.spark._plan.operator_plan import BatchState, Plan, StatePart
 from pyflinklike.spark._wire.own_columns import BATCH_TIME, KEY_GROUP, LAST_WATERMARK, watermark_of
-from pyflinklike.state_processor._savepoints.history_parts import BatchTimes, PartWriter
-from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 
 __all__ = ["run_batch"]
 
@@ -67,22 +64,22 @@ def run_batch(
         # A stream goes on with it, so what it cannot fire is refused where it is registered.
         refused = None if history is None else plan.timer_refusals()
         operator = open_operator(plan, task_of(plan, context), plan.plan_id, refused)
-        parts = None if history is None else _open_parts(history, context)
-        runner = (
-            _BatchRunner(plan, operator, counts=tell is not None)
-            if history is None or parts is None
-            else _HistoryRunner(plan, operator, history, parts)
-        )
+        part: StatePart | None = None
+        if history is None:
+            runner = _BatchRunner(plan, operator, counts=tell is not None)
+        else:
+            part = history.open_part(_execution_of(context))
+            runner = _HistoryRunner(plan, operator, history, part)
         try:
             yield from runner.results(batches)
             operator.check_letters()
             if tell is not None:
                 yield tell(*operator.take_metrics())
-            if parts is not None:
-                parts.finish()
+            if part is not None:
+                part.finish()
         except BaseException:
-            if parts is not None:
-                parts.abandon()
+            if part is not None:
+                part.abandon()
             operator.abandon()
             raise
         operator.close()
@@ -135,11 +132,10 @@ class _BatchRunner:
         return [self._arrange(first + number, batch) for number, batch in self._encode(outputs)]
 
 
-def _open_parts(history: HistoryPlan, context: TaskContext | None) -> PartWriter:
+def _execution_of(context: TaskContext | None) -> str:
     # The same DataFrame may be read twice: each action of Spark has an id of its own.
-    execution = None if context is None else context.getLocalProperty("spark.sql.execution.id")
-    location = savepoint_location_of(history.uri)
-    return PartWriter(location, history.run, execution or "", __version__)
+    found = None if context is None else context.getLocalProperty("spark.sql.execution.id")
+    return found or ""
 
 
 class _HistoryRunner(_BatchRunner):
@@ -149,14 +145,14 @@ class _HistoryRunner(_BatchRunner):
         plan: The plan.
         operator: The opened operator.
         history: The savepoint.
-        parts: Writes the part of this task.
+        part: Writes the state of this task.
     """
 
     def __init__(
-        self, plan: Plan, operator: KeyedProcessOperator, history: HistoryPlan, parts: PartWriter
+        self, plan: Plan, operator: KeyedProcessOperator, history: BatchState, part: StatePart
     ) -> None:
         super().__init__(plan, operator, counts=False)
-        self._delay, self._parts = history.delay, parts
+        self._delay, self._part = history.delay, part
 
     @without_collection
     def _process(self, index: int, records: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -257,9 +253,7 @@ class _HistoryRunner(_BatchRunner):
         operator.flush()
         operator.cleanup.drop_expired()  # as where a stream writes a whole key group
         state = read_segment(operator.snapshot(), operator.group.where(index))
-        known = operator.clock.watermark
-        times = BatchTimes(known if known > MIN_WATERMARK else None, operator.clock.processing_time)
-        self._parts.add(index, record_of(self._plan, operator), state, times)
+        self._part.add(index, record_of(self._plan, operator), state, operator.clock)
         operator.metrics.end_group()
 
     def _end_group(self) -> list[pa.RecordBatch]:

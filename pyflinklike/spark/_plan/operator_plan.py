@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 from pyspark.sql import DataFrame
 
-from pyflinklike._clock import MIN_WATERMARK, TimeDomain
+from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike._changelog.segments import Segment
+from pyflinklike._clock import MIN_WATERMARK, Clock, TimeDomain
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import HostError, IncompatibleStateError, PyflinklikeError
@@ -22,7 +24,7 @@ from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.fold_functions import Function
 from pyflinklike.types import TypeInformation
 
-__all__ = ["HistoryPlan", "Initial", "Plan", "TimeMode"]
+__all__ = ["BatchState", "Initial", "Plan", "StatePart", "TimeMode"]
 
 
 class TimeMode(Enum):
@@ -88,19 +90,39 @@ class TimeMode(Enum):
         return refused[self]
 
 
-@attrs.frozen
-class HistoryPlan:
-    """The savepoint that a batch writes.
+class StatePart(Protocol):
+    """The state of the key groups of one task, as it is written at the end of a batch."""
 
-    Args:
-        uri: The address of its directory.
-        run: The id of the batch.
-        delay: How late records may be, in ms; None where they do not come in the order of event times.
-    """
+    def add(self, index: int, record: OperatorRecord, state: Segment, clock: Clock) -> None:
+        """Write all state of one key group.
 
-    uri: str
-    run: str
-    delay: int | None
+        Args:
+            index: The number of the key group.
+            record: The record of the operator, with the states that it has declared by now.
+            state: A snapshot that needs no other.
+            clock: The clock of the operator at the end of the batch.
+        """
+
+    def finish(self) -> None:
+        """Make what was written count."""
+
+    def abandon(self) -> None:
+        """Delete the files of a task that failed."""
+
+
+class BatchState(Protocol):
+    """The savepoint that a batch writes."""
+
+    @property
+    def delay(self) -> int | None:
+        """How late records may be, in ms; None if they do not come in the order of event times."""
+
+    def open_part(self, execution: str) -> StatePart:
+        """Begin to write the state of one task.
+
+        Args:
+            execution: Spark's id of the action that runs the batch: a batch may be run twice.
+        """
 
 
 @attrs.frozen
@@ -132,7 +154,7 @@ class Plan:
             the program gives the number, or the session does not show its partitions.
         on_error: Makes dead letters of records and timers on which the function raises.
         drop_states: The names of states that leave the log.
-        history: The savepoint that the operator writes at the end of a batch, or None.
+        history: Writes the state of the operator at the end of a batch; None to keep no state.
         least_watermark: The watermark of the history with which a stream begins, in ms.
     """
 
@@ -156,7 +178,7 @@ class Plan:
     drop_states: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     own_time: int | None = attrs.field(default=None, kw_only=True)
     own_times: tuple[int, ...] = attrs.field(default=(), kw_only=True)
-    history: HistoryPlan | None = attrs.field(default=None, kw_only=True)
+    history: BatchState | None = attrs.field(default=None, kw_only=True)
     least_watermark: int = attrs.field(default=MIN_WATERMARK, kw_only=True)
 
     def timer_refusals(self) -> dict[TimeDomain, PyflinklikeError]:

@@ -43,12 +43,12 @@ from pyflinklike.errors import (
     UnknownBatchError,
     UnknownStateError,
 )
-from pyflinklike.pyflink._spark.job_at_rest import job_at
 from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark._plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, index_of, roll_call_of
 from pyflinklike.spark._wire.own_columns import KEY_GROUP, watermark_of
+from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
+from pyflinklike.state_processor._checkpoints.job_at_rest import job_at
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._savepoints.history_parts import read_manifest
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory

@@ -16,8 +16,6 @@ from pyflinklike import __version__
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._clock import wall_clock
 from pyflinklike.errors import DeclarationValueError, HostError
-from pyflinklike.pyflink._spark.job_at_rest import JobAtRest, job_at
-from pyflinklike.spark._plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark._wire.own_columns import quote, watermark_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
@@ -27,6 +25,8 @@ from pyflinklike.state_processor._checkpoints.checkpoint import (
     query_id_of,
 )
 from pyflinklike.state_processor._checkpoints.group_job import frame_of_groups
+from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
+from pyflinklike.state_processor._checkpoints.job_at_rest import JobAtRest, job_at
 from pyflinklike.state_processor._checkpoints.savepoint_frames import frame_of_files
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns

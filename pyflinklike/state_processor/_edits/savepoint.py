@@ -16,12 +16,12 @@ from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRec
 from pyflinklike._messages import shown
 from pyflinklike._runtime.keyed_operator import describe_ttl
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UnknownStateError
-from pyflinklike.spark._plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark._plan.session import time_zone_of
 from pyflinklike.spark._wire.schema import ddl_type, key_type_of
 from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.state_processor._checkpoints.checkpoint import checkpoint_states, location_of
 from pyflinklike.state_processor._checkpoints.group_job import spark_schema
+from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._edits.key_edits import Merge, merge_operators, rekey
 from pyflinklike.state_processor._edits.saved_files import (
     Frames,

@@ -19,6 +19,13 @@ from pyflinklike._changelog.damage import decoding
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Section, Segment
+from pyflinklike._changelog.stored_table import (
+    StoredTable,
+    codes_of,
+    last_of_each,
+    numbers,
+    replay,
+)
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import PyflinklikeError
 from pyflinklike.state.table import RESERVED_PREFIX
@@ -38,13 +45,6 @@ from pyflinklike.state_processor._logs.state_rows import (
     StateRows,
     find_retained,
     stream_times,
-)
-from pyflinklike.state_processor._logs.stored_table import (
-    StoredTable,
-    codes_of,
-    last_of_each,
-    numbers,
-    replay,
 )
 from pyflinklike.types.catalog import type_of
 

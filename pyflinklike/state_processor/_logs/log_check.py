@@ -15,12 +15,12 @@ from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import segment_name
 from pyflinklike._changelog.segments import Section, Segment, read_segment
+from pyflinklike._changelog.stored_table import StoredTable, replay
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.state.timer_agenda import timers_table
 from pyflinklike.state_processor._logs.group_reader import sections_by_table
 from pyflinklike.state_processor._logs.state_infos import declaration_of
-from pyflinklike.state_processor._logs.stored_table import StoredTable, replay
 
 __all__ = ["Checked", "Finding", "GroupChecker"]
 

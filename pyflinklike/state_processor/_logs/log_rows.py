@@ -22,11 +22,11 @@ from pyflinklike._changelog.damage import decoding
 from pyflinklike._changelog.entry_codec import rows_in
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.segments import Declaration, Segment, read_segment
+from pyflinklike._changelog.stored_table import replay_changes
 from pyflinklike.errors import CorruptStateError, UnknownBatchError
 from pyflinklike.state.table import CLEAR, DELETE
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.state_rows import StateRows
-from pyflinklike.state_processor._logs.stored_table import replay_changes
 
 __all__ = ["Commit", "GroupChanges", "SegmentsReader", "StateChanges"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike.state_processor._logs.stored_table import codes_of
+from pyflinklike._changelog.stored_table import codes_of
 
 __all__ = ["differences", "entry_columns", "schema_of_differences"]
 

@@ -20,6 +20,12 @@ import pyarrow.compute as pc
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Declaration, Section
+from pyflinklike._changelog.stored_table import (
+    StoredTable,
+    codes_of,
+    last_of_each,
+    replay,
+)
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.state.table import Shape, stream_time_kind
 from pyflinklike.state_processor._logs.column_values import (
@@ -33,12 +39,6 @@ from pyflinklike.state_processor._logs.column_values import (
 )
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import StateInfo, declaration_of, descriptor_of
-from pyflinklike.state_processor._logs.stored_table import (
-    StoredTable,
-    codes_of,
-    last_of_each,
-    replay,
-)
 from pyflinklike.stores.store_codec import INT_SIZE, KeyCodec
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.types import TypeInformation, Types

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Section, Segment
+from pyflinklike._changelog.stored_table import codes_of, replay, replay_changes
 from pyflinklike._clock import MAX_WATERMARK
 from pyflinklike.state_processor._logs.column_values import BatchClock, are_alive, expires_at
 from pyflinklike.state_processor._logs.group_reader import TimersReader, sections_by_table
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import StateInfo, describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
-from pyflinklike.state_processor._logs.stored_table import codes_of, replay, replay_changes
 
 __all__ = ["BUCKETS", "SummaryReader", "WrittenKeys"]
 

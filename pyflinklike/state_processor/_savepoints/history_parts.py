@@ -27,14 +27,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from pyflinklike import __version__
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Segment
+from pyflinklike._changelog.stored_table import sort_rows
+from pyflinklike._clock import MIN_WATERMARK, Clock
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
-from pyflinklike.state_processor._logs.stored_table import sort_rows
 from pyflinklike.state_processor._savepoints.manifest import (
     HISTORY,
     MANIFEST,
@@ -52,9 +54,18 @@ from pyflinklike.state_processor._savepoints.saved_job import SavedHistory
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
     damage_error,
+    savepoint_location_of,
 )
 
-__all__ = ["BatchTimes", "HistoryRun", "PartWriter", "begin_history", "is_whole", "read_manifest"]
+__all__ = [
+    "BatchTimes",
+    "HistoryPlan",
+    "HistoryRun",
+    "PartWriter",
+    "begin_history",
+    "is_whole",
+    "read_manifest",
+]
 
 _NOTES = "_history"
 _ROWS_PER_FILE = 1_000_000
@@ -158,19 +169,40 @@ def _there(location: SavepointLocation, what: str) -> DeclarationValueError:
 # In a task
 
 
+@attrs.frozen
+class HistoryPlan:
+    """The savepoint that a batch writes, as its tasks get it.
+
+    Args:
+        uri: The address of its directory.
+        run: The id of the batch.
+        delay: How late records may be, in ms; None if they do not come in the order of event times.
+    """
+
+    uri: str
+    run: str
+    delay: int | None
+
+    def open_part(self, execution: str) -> PartWriter:
+        """Begin to write the state of one task.
+
+        Args:
+            execution: Spark's id of the action that runs the batch: a batch may be run twice.
+        """
+        return PartWriter(savepoint_location_of(self.uri), self.run, execution)
+
+
 class PartWriter:
     """Writes the states of the key groups of one task.
 
     Args:
         location: The directory of the savepoint.
         run: The id of the batch.
-        execution: Spark's id of the action that runs the batch: a batch may be run twice.
-        library: The version of pyflinklike.
+        execution: Spark's id of the action that runs the batch.
     """
 
-    def __init__(self, location: SavepointLocation, run: str, execution: str, library: str) -> None:
+    def __init__(self, location: SavepointLocation, run: str, execution: str) -> None:
         self._location, self._run, self._execution = location, run, execution
-        self._library = library
         self._task = uuid.uuid4().hex
         self._record: OperatorRecord | None = None
         self._groups: list[int] = []
@@ -178,15 +210,8 @@ class PartWriter:
         self._open: dict[str, _RowsWriter] = {}
         self._domains = dict.fromkeys(_DOMAINS, 0)
 
-    def add(self, index: int, record: OperatorRecord, state: Segment, times: BatchTimes) -> None:
-        """Write all state of one key group.
-
-        Args:
-            index: The number of the key group.
-            record: The record of the operator, with the states that it has declared by now.
-            state: A snapshot that needs no other.
-            times: The clock at its end.
-        """
+    def add(self, index: int, record: OperatorRecord, state: Segment, clock: Clock) -> None:
+        """Write all state of one key group; the arguments are those of `StatePart.add`."""
         where, uid = self._location.where, record.identity.name
         keys = KeyColumns.of(record).names
         for info in describe_states(record, 0):
@@ -200,7 +225,8 @@ class PartWriter:
             for domain in _DOMAINS:
                 self._domains[domain] += table.column("domain").to_pylist().count(domain)
         self._write(folder_of(uid, None), keys, timers)
-        self._record, self._times = record, times
+        watermark = clock.watermark if clock.watermark > MIN_WATERMARK else None
+        self._record, self._times = record, BatchTimes(watermark, clock.processing_time)
         self._groups.append(index)
 
     def _write(self, folder: str, keys: Sequence[str], tables: Iterable[pa.Table]) -> None:
@@ -225,7 +251,7 @@ class PartWriter:
         note = {
             "uid": uid,
             "execution": self._execution,
-            "library": self._library,
+            "library": __version__,
             "groups": self._groups,
             "times": attrs.asdict(self._times),
             "operator": encode_operator(SavedOperator(self._record, states, timers, domains)),

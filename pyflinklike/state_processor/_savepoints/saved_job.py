@@ -21,7 +21,7 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Position", "SavedHistory", "SavedJob", "SavedJobOperator", "SavedSource"]
+__all__ = ["Position", "SavedHistory", "SavedJob", "SavedJobOperator", "SavedSource", "move_on"]
 
 Position = Mapping[str, Any]
 
@@ -118,3 +118,8 @@ class SavedHistory:
         """Return the history of which `attrs.asdict` has made this."""
         sources = tuple(SavedSource(**each) for each in fields["sources"])
         return cls(fields["run"], sources, fields["delay"])
+
+
+def move_on(position: Position, count: int) -> Position:
+    """Return the position behind some more elements, counted over all splits in their order."""
+    return {**position, "first": position.get("first", 0) + count} if count else position

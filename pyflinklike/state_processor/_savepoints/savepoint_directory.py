@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Section, Segment
-from pyflinklike.errors import PyflinklikeError
+from pyflinklike._clock import TimeDomain
+from pyflinklike.errors import HostError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
 from pyflinklike.state_processor._logs.log_check import Checked, Finding
 from pyflinklike.state_processor._logs.state_infos import (
@@ -48,6 +49,7 @@ from pyflinklike.state_processor._savepoints.stored_sections import (
 
 __all__ = [
     "SavepointDirectory",
+    "check_fit",
     "check_savepoint",
     "is_savepoint",
     "open_savepoint",
@@ -95,6 +97,17 @@ class SavepointDirectory:
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(self.location.where)}</p>{self.states()._repr_html_()}"
+
+    def record(self, operator: str | None = None) -> OperatorRecord:
+        """Return how an operator and its states were declared.
+
+        Args:
+            operator: Uid of the operator; may be left out if there is only one.
+
+        Raises:
+            UnknownStateError: There is no such operator.
+        """
+        return self.manifest.operator(operator, self.location.where).record
 
     def dataset(self, state: str, operator: str | None = None) -> Any:
         """Return the rows of a state as a `pyarrow.dataset`: columns of `read_state`, stamps in ms.
@@ -229,6 +242,46 @@ def is_savepoint(path: str | os.PathLike[str]) -> bool:
     """
     location = savepoint_location_of(path)
     return location.exists(MANIFEST) or is_whole(location)
+
+
+# Beginning with it
+
+
+def check_fit(
+    record: OperatorRecord | None,
+    timers: Mapping[str, int],
+    max_parallelism: int,
+    refused: Mapping[TimeDomain, PyflinklikeError],
+    where: str = "savepoint",
+) -> None:
+    """Check that a host can begin with an operator of a savepoint; every host asks this first.
+
+    Args:
+        record: The operator in the savepoint; None for the bytes of a savepoint, which have none.
+        timers: The number of its timers by time domain.
+        max_parallelism: The number of key groups by which the host divides its state.
+        refused: The time domains whose timers the host never fires, each with the remedy.
+        where: Name of the savepoint, for messages.
+
+    Raises:
+        HostError: The savepoint holds timers that would never fire.
+        IncompatibleStateError: The state of a key group would have to be divided.
+    """
+    for domain, error in refused.items():
+        if timers.get(domain.name.lower()):
+            msg = f"the savepoint holds timers that would never fire: {error}"
+            raise HostError(msg) from error
+    if record is None:
+        return
+    former = record.identity.max_parallelism
+    for info in describe_states(record, 0):
+        if info.options.get("scope") == "partition" and former != max_parallelism:
+            msg = (
+                f'{where}: a store of scope "partition" stays in its key group, got {info.name!r} of '
+                f"{former} key groups for {max_parallelism}; keep their number (max_parallelism, or "
+                "the parallelism of the job), or leave the store out with remove_state()"
+            )
+            raise IncompatibleStateError(msg)
 
 
 # Writing

@@ -22,6 +22,12 @@ from pyflinklike._changelog.entry_codec import (
 )
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Declaration, Section
+from pyflinklike._changelog.stored_table import (
+    codes_of,
+    entry_codes,
+    last_of_each,
+    sort_rows,
+)
 from pyflinklike._clock import TimeDomain
 from pyflinklike._messages import shown
 from pyflinklike.errors import IncompatibleStateError, StateValueError
@@ -34,12 +40,6 @@ from pyflinklike.state_processor._logs.state_rows import (
     STREAM_TIME,
     StateRows,
     times_table,
-)
-from pyflinklike.state_processor._logs.stored_table import (
-    codes_of,
-    entry_codes,
-    last_of_each,
-    sort_rows,
 )
 from pyflinklike.stores.store_codec import KeyCodec, encode_int
 from pyflinklike.stores.store_descriptors import ExpiringStoreDescriptor

@@ -412,7 +412,7 @@ def test_the_checkpoint_of_a_cancelled_job_stays():
 def given_twice(stream, folder):
     """The sinks of a stream that are given the same micro-batch a second time, after a restart."""
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-    from pyflinklike.pyflink._graph.durable_files import Ledger
+    from pyflinklike.pyflink._graph.ledger import Ledger
     from pyflinklike.pyflink._spark.results import ResultBatch, Results
     from pyflinklike.pyflink._spark.stage_outputs import LastSender, Outlets
     from pyflinklike.spark._wire.parcels import Address

@@ -34,6 +34,7 @@ from pyflinklike import (
 from pyflinklike.queryable_state import QueryableState
 from pyflinklike.queryable_state.http import app
 from pyflinklike.queryable_state.http.json_values import VERBS
+from pyflinklike.state_processor import write_savepoint
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.views import MaterializedView
@@ -116,7 +117,7 @@ class Served:
     def _add(self, place: Path, harness: Any, values: Any) -> None:
         with harness:
             harness.process_elements([(each, None) for each in values])
-            harness.savepoint(place)
+            write_savepoint(harness, place)
         state = self.stack.enter_context(QueryableState.open_savepoint(place, allow_scan=True))
         self.applications.append(app(state, max_timeout=1, max_items=50))
         known = [("/states", ()), ("/timers", ("key",)), ("/timers", TIMERS)]

@@ -15,6 +15,7 @@ from simulated.tasks import in_task
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike._changelog.segments import read_segment
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike.errors import HostError, IncompatibleStateError, UserFunctionError
 from pyflinklike.spark._host.group_state_host import (
     FIRST_INITIAL,
@@ -25,7 +26,6 @@ from pyflinklike.spark._host.group_state_host import (
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, roll_payload
 from pyflinklike.state_processor._checkpoints.checkpoint import last_batch
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.testing import KeyedProcessHarness
 
 

@@ -10,8 +10,8 @@ import attrs
 import pytest
 
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.pyflink._graph.durable_files import Ledger
 from pyflinklike.pyflink._graph.job import Job, JobSettings
+from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.sinks import Renaming
 from pyflinklike.pyflink._spark.results import Handover, ResultBatch, Results
 from pyflinklike.pyflink._spark.stage_outputs import LastSender, Outlets

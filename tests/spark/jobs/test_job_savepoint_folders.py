@@ -15,13 +15,13 @@ from job_savepoint_support import stopped_after
 from local_support import local
 
 from pyflinklike._changelog.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
-from pyflinklike.pyflink._graph.durable_files import Ledger
 from pyflinklike.pyflink._graph.job_savepoint import begin_with
+from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._graph.source_positions import find_parts_left
 from pyflinklike.pyflink._graph.sources import NumberSequenceSource
-from pyflinklike.pyflink._spark.job_at_rest import job_at
 from pyflinklike.pyflink._spark.job_folder import JobFolder
 from pyflinklike.pyflink._spark.job_initial_state import _GroupsJob
 from pyflinklike.pyflink._spark.job_plan import JobSteps
@@ -38,8 +38,8 @@ from pyflinklike.pyflink.datastream.state import ValueStateDescriptor
 from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._wire.key_groups import group_ids, roll_call_of, roll_payload
 from pyflinklike.state_processor import open_savepoint
+from pyflinklike.state_processor._checkpoints.job_at_rest import job_at
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
 from pyflinklike.types import Types as EngineTypes
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.frozen_keys import key_group_of

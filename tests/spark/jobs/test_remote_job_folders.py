@@ -19,15 +19,13 @@ from hypothesis import settings
 from job_folder_support import FACTS, environment, keyed, run
 from simulated.file_system import FileSystem, MissingFileError
 
-from pyflinklike._paths import Listed, RemotePath
+from pyflinklike._paths import Listed, RemotePath, read_json, write_json
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.pyflink._graph.durable_files import Ledger, read_json, write_json
 from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._graph.sinks import Renaming
 from pyflinklike.pyflink._spark import folder_lock
-from pyflinklike.pyflink._spark.folder_lock import Driver
-from pyflinklike.pyflink._spark.job_at_rest import JobAtRest, rows_in
 from pyflinklike.pyflink._spark.job_folder import JobFolder, JobIdentity, identity_of
 from pyflinklike.pyflink._spark.job_plan import JobSteps
 from pyflinklike.pyflink._spark.job_runs import backend_of
@@ -35,6 +33,8 @@ from pyflinklike.pyflink._spark.stream_sources import StreamSource
 from pyflinklike.pyflink.common import Configuration
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.spark._plan.hadoop_files import is_remote_address
+from pyflinklike.state_processor._checkpoints.folder_lock import Driver
+from pyflinklike.state_processor._checkpoints.job_at_rest import JobAtRest, rows_in
 
 DIRECTORY = "hdfs://name/jobs"
 ELEMENTS = 3

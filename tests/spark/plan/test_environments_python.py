@@ -56,7 +56,7 @@ FRAMES = """
 READS = """
     from pyspark.sql import SparkSession
     from pyflinklike import KeyedProcessFunction
-    from pyflinklike.state_processor import read_timers
+    from pyflinklike.state_processor import write_savepoint, read_timers
     from pyflinklike.testing import KeyedProcessHarness
 
     class Waiting(KeyedProcessFunction):
@@ -66,7 +66,7 @@ READS = """
 
     with KeyedProcessHarness(Waiting(), lambda value: value) as harness:
         harness.process_element("a")
-        harness.savepoint("saved")
+        write_savepoint(harness, "saved")
     spark = SparkSession.builder.getOrCreate()
     print(read_timers(spark, "saved").first().timestamp)
 """

@@ -21,6 +21,7 @@ from pyflinklike.state_processor import (
     read_segments,
     read_state,
     read_timers,
+    write_savepoint,
 )
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.testing import KeyedProcessHarness
@@ -54,7 +55,7 @@ def savepoint(tmp_path_factory):
         for now, key, number in [(100, "ann", 5000), (1500, "bob", 1800)]:
             harness.set_processing_time(now)
             harness.process_element((key, number))
-        harness.savepoint(path)
+        write_savepoint(harness, path)
     place = savepoint_location_of(path)  # as take_savepoint notes the times of a stream's batch
     place.finish(attrs.evolve(place.manifest(), processing_time=2000, watermark=0))
     return str(path)

@@ -20,7 +20,7 @@ from pyflinklike.errors import (
     UnknownStateError,
 )
 from pyflinklike.spark import key_by
-from pyflinklike.state_processor import StateViews, create_state_views, read_state
+from pyflinklike.state_processor import StateViews, create_state_views, read_state, write_savepoint
 from pyflinklike.state_processor._checkpoints import group_job
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
@@ -146,7 +146,7 @@ def test_a_savepoint_has_views_too(spark, tmp_path):
     ) as harness:
         harness.set_processing_time(10_000)
         harness.process_element(Row(user="ann", ts=at(7), n=3), timestamp=7)
-        harness.savepoint(tmp_path / "saved")
+        write_savepoint(harness, tmp_path / "saved")
     views = create_state_views(spark, tmp_path / "saved", "saved", now=20_000)
     assert isinstance(views, StateViews)
     assert "`saved_all counts`" in views._repr_html_()
@@ -176,7 +176,7 @@ def saved(path, *names):
     with KeyedProcessHarness(
         Alike(*names), key_selector=lambda row: row.user, key_type=Types.STRING()
     ) as harness:
-        harness.savepoint(path)
+        write_savepoint(harness, path)
     return path
 
 

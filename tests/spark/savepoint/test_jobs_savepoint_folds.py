@@ -21,7 +21,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
-from pyflinklike.state_processor import Savepoint, diff_state
+from pyflinklike.state_processor import Savepoint, diff_state, open_savepoint
 from pyflinklike.stores import KeyValueStoreDescriptor, LruStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -104,7 +104,7 @@ def test_elements_are_folded_as_the_function_would_have(empty, elements, tmp_pat
     assert sums == plain(made, "mean", "user")
     made.write(tmp_path / "made")
     with KeyedProcessHarness(
-        Reading(), lambda row: row.user, restore=tmp_path / "made", key_type=TEXT
+        Reading(), lambda row: row.user, restore=open_savepoint(tmp_path / "made"), key_type=TEXT
     ) as harness:
         expected = (f"{words[1]} !", (sum(range(1, 40, 3)) + 6) / 14)
         assert [expected] == harness.process_element(Row(user="u1", n=6))
@@ -269,7 +269,7 @@ def test_uses_of_two_lru_stores_become_one_order(spark, empty, tmp_path):
     two = empty.with_state(LRU, bounded(spark, [("a", "z", 1, 5), ("b", "x", 1, 5)], schema))
     one.merge(two).write(tmp_path / "merged")
     with KeyedProcessHarness(
-        Using(), lambda row: row.user, restore=tmp_path / "merged", key_type=TEXT
+        Using(), lambda row: row.user, restore=open_savepoint(tmp_path / "merged"), key_type=TEXT
     ) as harness:
         assert [["n", "y", "z"]] == harness.process_element(Row(user="a", page="n"))
         assert [["m", "n", "y"]] == harness.process_element(Row(user="a", page="m"))

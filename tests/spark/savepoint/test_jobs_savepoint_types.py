@@ -125,7 +125,10 @@ def test_every_type_comes_back_from_wherever_it_was(spark, tmp_path):
     assert before == contents(tmp_path / "s3")
 
     with KeyedProcessHarness(
-        Keeping(), lambda row: row.user, restore=tmp_path / "s3", key_type=Types.STRING()
+        Keeping(),
+        lambda row: row.user,
+        restore=open_savepoint(tmp_path / "s3"),
+        key_type=Types.STRING(),
     ) as harness:
         for user in USERS:
             assert [(user, expected[user])] == harness.process_element(Row(user=user, n=-1))

@@ -200,7 +200,7 @@ def test_shared_stores_stay_in_their_key_group(spark, tmp_path):
     rows = read_state(spark, other, "shared").where("store_key != 'zzz'").drop("key_group")
     expected = read_state(spark, checkpoint, "shared").drop("key_group")
     assert sorted(expected.collect()) == sorted(rows.collect())
-    with pytest.raises(IncompatibleStateError, match="max_parallelism is 4, got 8"):
+    with pytest.raises(IncompatibleStateError, match="of 4 key groups for 8"):
         run(
             spark,
             tmp_path / "c",

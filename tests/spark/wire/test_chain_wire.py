@@ -18,8 +18,8 @@ from pyflinklike._changelog.log_storage import WATERMARK_AT
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.spark._plan.operator_plan import TimeMode
-from pyflinklike.spark._savepoint.initial_state import savepoint_of
 from pyflinklike.spark._wire.payloads import Home, home_ids, is_home
+from pyflinklike.state_processor._spark.initial_state import savepoint_of
 
 RECORDS = st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(1, 40), st.integers(0, 9))
 BATCHES = st.lists(

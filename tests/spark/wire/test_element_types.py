@@ -15,7 +15,7 @@ from pyflinklike import Row
 from pyflinklike.aggregations import Fold, Sum
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.spark._wire.element_types import element_type
-from pyflinklike.state_processor import open_savepoint
+from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.types.catalog import type_of
 
@@ -167,12 +167,12 @@ def test_a_fold_of_rows_with_instants_is_asked_without_its_program(tmp_path):
     row = Row(k="a", n=2, t=SECOND_HALF_PAST_TWO, d=Decimal("1.10"))
     with KeyedProcessHarness(Fold(Sum("n"), kind), lambda row: row.k) as driver:
         driver.process_element(row)
-        driver.savepoint(tmp_path / "saved")
+        write_savepoint(driver, tmp_path / "saved")
 
     rows = open_savepoint(tmp_path / "saved").dataset("_reduce_state").to_table()
     value = {"k": "a", "n": 2, "t": INSTANT, "d": Decimal("1.10")}
     assert [value] == rows.column("value").to_pylist()
-    saved = tmp_path / "saved"
+    saved = open_savepoint(tmp_path / "saved")
     with KeyedProcessHarness(Fold(Sum("n"), kind), lambda row: row.k, restore=saved) as driver:
         assert [row._replace(n=4)] == driver.process_element(row)
 

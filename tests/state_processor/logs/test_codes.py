@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflinklike.state_processor._logs.stored_table import codes_of, last_of_each, numbers
+from pyflinklike._changelog.stored_table import codes_of, last_of_each, numbers
 
 ROWS = st.lists(
     st.tuples(

@@ -13,7 +13,7 @@ from pyflinklike import Row, Types
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.queryable_state import QueryableState
 from pyflinklike.queryable_state.http import app
-from pyflinklike.state_processor import open_savepoint
+from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 
 
@@ -32,7 +32,7 @@ def savepoint(tmp_path, trap):
         Trapped(str(trap)), lambda row: row.user, key_type=Types.STRING()
     ) as harness:
         harness.process_element(Row(user="ann"))
-        harness.savepoint(tmp_path / "saved")
+        write_savepoint(harness, tmp_path / "saved")
     if trap.exists():
         trap.rmdir()  # the function's own stores read what they replace
     return tmp_path / "saved"

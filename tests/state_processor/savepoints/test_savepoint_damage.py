@@ -13,7 +13,7 @@ from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.cli.savepoint_answers import SavepointAnswers
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.queryable_state import QueryableState
-from pyflinklike.state_processor import open_savepoint
+from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_directory import check_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -40,7 +40,7 @@ def written(path, numbers):
     """A savepoint of keys with these numbers."""
     with harness() as keeping:
         keeping.process_elements([(each, None) for each in enumerate(numbers)])
-        keeping.savepoint(path)
+        write_savepoint(keeping, path)
     return path
 
 
@@ -81,7 +81,7 @@ READERS = {
     "keys": lambda path: SavepointAnswers.open(str(path), None).count_keys(),
     "segment": lambda path: open_savepoint(path).segment(),
     "replica": lambda path: QueryableState.open_savepoint(path)["value"].get(0),
-    "restore": lambda path: harness(restore=path),
+    "restore": lambda path: harness(restore=open_savepoint(path)),
 }
 
 

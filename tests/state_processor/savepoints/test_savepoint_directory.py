@@ -29,7 +29,7 @@ from pyflinklike.errors import (
     StateValueError,
     UnknownStateError,
 )
-from pyflinklike.state_processor import open_savepoint
+from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.stores import (
     KeyValueStoreDescriptor,
     LruStoreDescriptor,
@@ -74,8 +74,8 @@ def test_a_value_of_any_type_comes_back(kind, tmp_path):
         for key, value in enumerate(values):
             before.process_element((key, value))
         expected = [before.process_element((key,)) for key in range(len(values))]
-        before.savepoint(path)
-    with harness(Keeping(kind), restore=path) as after:
+        write_savepoint(before, path)
+    with harness(Keeping(kind), restore=open_savepoint(path)) as after:
         found = [after.process_element((key,)) for key in range(len(values))]
     assert repr(expected) == repr(found)
 
@@ -94,9 +94,9 @@ def test_duckdb_hands_a_value_on_as_it_was(kind, tmp_path):
         for key, value in enumerate(values):
             before.process_element((key, value))
         expected = [before.process_element((key,)) for key in range(len(values))]
-        before.savepoint(path)
+        write_savepoint(before, path)
     rewritten(path, copied, "Keeping", "value")
-    with harness(Keeping(kind), restore=path) as after:
+    with harness(Keeping(kind), restore=open_savepoint(path)) as after:
         found = [after.process_element((key,)) for key in range(len(values))]
     assert repr(expected) == repr(found)
 
@@ -121,8 +121,8 @@ def test_keys_come_back(key_type, tmp_path):
     with selecting() as before:
         for number, key in enumerate(keys):
             before.process_element((key, number))
-        before.savepoint(path)
-    with selecting(path) as after:
+        write_savepoint(before, path)
+    with selecting(open_savepoint(path)) as after:
         assert [[at] for at in range(len(keys))] == [after.process_element((key,)) for key in keys]
 
 
@@ -198,9 +198,9 @@ def test_a_program_goes_on_from_a_savepoint_as_if_nothing_was(
     with harness(Everything()) as one:
         one.set_processing_time(10)
         one.process_elements([(each, None) for each in before])
-        one.savepoint(path)
+        write_savepoint(one, path)
         open_savepoint(path).verify()
-        with harness(Everything(), restore=path) as other:
+        with harness(Everything(), restore=open_savepoint(path)) as other:
             for each in (one, other):
                 each.set_processing_time(time)
             for element in [*((key, None, 0) for key in (0, 1)), *after]:
@@ -238,8 +238,8 @@ def test_a_store_by_the_watermark_goes_on_under_it(tmp_path, watermark):
         if watermark is not None:
             one.process_watermark(watermark)
         one.process_elements([((0, 50), None), ((0, 200), None)])
-        one.savepoint(tmp_path / "taken")
-    with harness(ByWatermark(), restore=tmp_path / "taken") as other:
+        write_savepoint(one, tmp_path / "taken")
+    with harness(ByWatermark(), restore=open_savepoint(tmp_path / "taken")) as other:
         assert [[(50, 50), (200, 200)]] == other.process_element((0, None))
         other.process_watermark(150)
         assert [[(200, 200)]] == other.process_element((0, None))
@@ -266,11 +266,11 @@ def test_what_a_program_does_not_declare_goes_through_its_savepoint(
     root = tmp_path_factory.mktemp("savepoint")
     with harness(Everything()) as one:
         one.process_elements([(each, None) for each in before])
-        one.savepoint(root / "before")
-        with harness(SumOnly(), restore=root / "before") as between:
+        write_savepoint(one, root / "before")
+        with harness(SumOnly(), restore=open_savepoint(root / "before")) as between:
             between.process_element((0, None, 0))
-            between.savepoint(root / "between")
-        with harness(Everything(), restore=root / "between") as other:
+            write_savepoint(between, root / "between")
+        with harness(Everything(), restore=open_savepoint(root / "between")) as other:
             for element in [*((key, None, 0) for key in (0, 1)), *after]:
                 assert one.process_element(element) == other.process_element(element)
             assert sorted(one.process_watermark(1200)) == sorted(other.process_watermark(1200))
@@ -284,7 +284,7 @@ def test_a_savepoint_of_states_that_nobody_describes_is_refused(tmp_path):
     with harness(SumOnly(), restore=snapshot) as fewer:
         unknown = r"also has \['lru', 'map', 'numbers', 'plain', 'sessions', 'shared', 'timed', "
         with pytest.raises(IncompatibleStateError, match=unknown):
-            fewer.savepoint(tmp_path / "savepoint")
+            write_savepoint(fewer, tmp_path / "savepoint")
     assert not (tmp_path / "savepoint").exists()
 
 
@@ -295,7 +295,7 @@ def taken(tmp_path):
     with harness(Everything()) as keeping:
         for key in (0, 1):
             keeping.process_element((key, "a", 5))
-        keeping.savepoint(path)
+        write_savepoint(keeping, path)
     return path
 
 
@@ -346,10 +346,10 @@ def test_a_savepoint_is_not_overwritten_unasked(taken):
     """Nor anything else that is there, asked or not."""
     with harness(Everything()) as keeping:
         with pytest.raises(DeclarationValueError, match="mode="):
-            keeping.savepoint(taken)
+            write_savepoint(keeping, taken)
         with pytest.raises(DeclarationValueError, match="only a savepoint"):
-            keeping.savepoint(taken.parent, mode="overwrite")
-        keeping.savepoint(taken, mode="overwrite")
+            write_savepoint(keeping, taken.parent, mode="overwrite")
+        write_savepoint(keeping, taken, mode="overwrite")
     assert 0 == open_savepoint(taken).states()[0].entries
 
 
@@ -368,7 +368,7 @@ def test_a_replaced_savepoint_leaves_nothing_beside_it(taken):
     shutil.copytree(taken, f"{taken}.replaced")
     before = sorted(taken.parent.iterdir())
     with harness(Everything()) as keeping:
-        keeping.savepoint(taken, mode="overwrite")
+        write_savepoint(keeping, taken, mode="overwrite")
     beside = {taken.with_name(f"{taken.name}.{each}") for each in ("new", "replaced")}
 
     assert [each for each in before if each not in beside] == sorted(taken.parent.iterdir())
@@ -403,7 +403,7 @@ def test_an_entry_that_is_there_twice_is_refused(taken):
     """Which one counts would be a guess."""
     path = changed(taken, lambda table: pa.concat_tables([table, table]))
     with pytest.raises(StateValueError, match="an entry has one row"):
-        harness(Everything(), restore=path)
+        harness(Everything(), restore=open_savepoint(path))
 
 
 def test_a_null_is_refused_where_none_is_no_value(taken):
@@ -414,7 +414,7 @@ def test_a_null_is_refused_where_none_is_no_value(taken):
         return table.set_column(at, "value", pa.nulls(table.num_rows, pa.int64()))
 
     with pytest.raises(StateValueError, match=r"takes no null.*it is that of \{'key': 0\}"):
-        harness(Everything(), restore=changed(taken, without_values))
+        harness(Everything(), restore=open_savepoint(changed(taken, without_values)))
 
 
 def test_one_bad_value_among_many_is_told_with_its_key(taken):
@@ -425,7 +425,7 @@ def test_one_bad_value_among_many_is_told_with_its_key(taken):
         return table.set_column(table.schema.get_field_index("value"), "value", values)
 
     with pytest.raises(StateValueError, match=r"state 'sum'.*\{'key': 1\}"):
-        harness(Everything(), restore=changed(taken, one_too_large))
+        harness(Everything(), restore=open_savepoint(changed(taken, one_too_large)))
 
 
 @pytest.mark.parametrize("inside", ["", "state", "a/b"])
@@ -437,4 +437,4 @@ def test_a_savepoint_is_not_written_into_a_checkpoint(tmp_path, inside):
         harness(Everything()) as keeping,
         pytest.raises(DeclarationValueError, match="not written into a checkpoint, got a path in"),
     ):
-        keeping.savepoint(tmp_path / "checkpoint" / inside, mode="overwrite")
+        write_savepoint(keeping, tmp_path / "checkpoint" / inside, mode="overwrite")

@@ -4,7 +4,7 @@
 import pytest
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.state_processor import open_savepoint
+from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.state_processor._savepoints.manifest import folder_of
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -31,7 +31,7 @@ def test_a_state_may_have_any_name(tmp_path):
     path = tmp_path / "savepoint"
     with KeyedProcessHarness(Keeping(), lambda value: value, key_type=Types.LONG()) as harness:
         harness.process_element(1)
-        harness.savepoint(path)
+        write_savepoint(harness, path)
     saved = open_savepoint(path)
     values = [saved.dataset(name).to_table().column("value").to_pylist() for name in ODD + LONG]
     assert [[number] for number in range(len(ODD + LONG))] == values

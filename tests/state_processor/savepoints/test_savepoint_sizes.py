@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pyflinklike import KeyedProcessFunction, ListStateDescriptor, Types, ValueStateDescriptor
-from pyflinklike.state_processor import open_savepoint
+from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.state_processor._savepoints.stored_sections import SECTION_BYTES
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -42,7 +42,7 @@ def test_large_state_is_in_several_sections_in_whatever_order_they_come(tmp_path
     with harness() as before:
         before.process_elements([((key, b"%d" % key + _KIB), None) for key in range(5_000)])
         before.process_element((0, elements))
-        before.savepoint(tmp_path / "savepoint")
+        write_savepoint(before, tmp_path / "savepoint")
     segment = open_savepoint(tmp_path / "savepoint").segment()
     sizes: dict[str, list[int]] = {}
     for at, payload in segment.sections:

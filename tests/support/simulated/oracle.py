@@ -23,6 +23,7 @@ from pyflinklike import __version__
 from pyflinklike._changelog.key_group_log import SegmentWriter
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import SEGMENT_BYTES, Segment, read_segment
+from pyflinklike._changelog.snapshot_division import with_keys_of
 from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike._runtime.assembly import OperatorDeclaration
@@ -33,7 +34,6 @@ from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, watermark_of
 from pyflinklike.spark._wire.record_readers import BroadcastReader, ConnectedReader, RecordReader
 from pyflinklike.state.current_key import GROUP_KEY
-from pyflinklike.state_processor._logs.snapshot_division import with_keys_of
 from pyflinklike.types.arrow_rows import milliseconds, to_python, to_rows
 from simulated.program import (
     Expected,

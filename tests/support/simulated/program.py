@@ -40,7 +40,6 @@ from pyflinklike.functions.dead_letters import LETTER_FIELDS
 from pyflinklike.spark._host.record_packing import make_packing_of
 from pyflinklike.spark._host.task import of_checkpoint
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
-from pyflinklike.spark._savepoint.initial_state import initial_rows
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, index_of, roll_call_of
 from pyflinklike.spark._wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
@@ -51,6 +50,7 @@ from pyflinklike.state_processor._logs.group_reader import StateReader, TimersRe
 from pyflinklike.state_processor._logs.log_rows import StateChanges
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.state_processor._spark.initial_state import initial_rows
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.conversions import to_column
 from simulated.group_state import GroupStatePlan

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pyflinklike._changelog.checkpoint_logs import sections_of
 from pyflinklike._changelog.entry_codec import decode_entries, encode_batch, encode_entries
 from pyflinklike._changelog.segments import Declaration, Segment
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
+from pyflinklike._changelog.stored_table import StoredTable, replay
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot
-from pyflinklike.state_processor._logs.stored_table import StoredTable, replay
 from pyflinklike.types import Types
 from pyflinklike.types.key_codec import AnyKeyTypeInfo
 

@@ -24,9 +24,8 @@ from typing import IO, Any, Protocol
 import attrs
 from pyspark.sql import SparkSession
 
-from pyflinklike._paths import FolderPath, RemotePath
+from pyflinklike._paths import FolderPath, RemotePath, read_json, write_json
 from pyflinklike.errors import HostError
-from pyflinklike.pyflink._graph.durable_files import read_json, write_json
 
 __all__ = ["Driver", "FolderLock", "driver_of", "is_held", "lock_folder", "lock_of"]
 

@@ -37,7 +37,7 @@ from pyflinklike.spark._api.broadcast_streams import (
 )
 from pyflinklike.spark._api.inputs import InputOf, OneInput
 from pyflinklike.spark._api.keyed_connected_streams import KeyedConnectedStreams, check_both_stream
-from pyflinklike.spark._api.query import apply_function
+from pyflinklike.spark._api.query import apply_function, use_savepoints
 from pyflinklike.spark._plan.process_options import (
     ElementOptions,
     KeyedProcessOptions,
@@ -50,6 +50,7 @@ from pyflinklike.spark._plan.process_options import (
 from pyflinklike.spark._plan.session import time_zone_of
 from pyflinklike.spark._wire.schema import key_type_of
 from pyflinklike.state.fold_functions import Function
+from pyflinklike.state_processor._spark import history
 from pyflinklike.windows._spark import WindowedStream
 from pyflinklike.windows.assigners import (
     CountSlidingWindowAssigner,
@@ -61,6 +62,8 @@ if TYPE_CHECKING:
     from pyflinklike.columns import KeyedBatchFunction
 
 __all__ = ["ConnectedStreams", "KeyedStream", "connect", "key_by"]
+
+use_savepoints(history)
 
 
 def key_by(df: DataFrame, *columns: str) -> KeyedStream:
@@ -133,7 +136,7 @@ class KeyedStream(Folds):
                 timers on a stream.  By default this is read from its code.  Such a
                 query runs a batch at every trigger, so `availableNow` never ends.
             from_savepoint: The state that a stream with a new checkpoint begins with: the
-                directory of a savepoint (`take_savepoint`, a harness's `savepoint`), which the
+                directory of a savepoint (`take_savepoint`, `write_savepoint`), which the
                 executors read; an edited `Savepoint`, whose origin must exist until the first
                 micro-batch is over; or the bytes of `read_savepoint` or of a harness's
                 `snapshot`.  Its `max_parallelism` and backend may be others.  A query that

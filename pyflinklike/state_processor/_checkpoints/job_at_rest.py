@@ -19,17 +19,16 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from pyflinklike._paths import FolderPath
+from pyflinklike._paths import FolderPath, read_file, read_json
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.pyflink._graph.durable_files import Ledger, read_file, read_json
-from pyflinklike.pyflink._graph.source_positions import move_on
-from pyflinklike.pyflink._spark.folder_lock import Driver, driver_of, is_held
 from pyflinklike.spark._plan.hadoop_files import folder_path, is_remote_address
+from pyflinklike.state_processor._checkpoints.folder_lock import Driver, driver_of, is_held
 from pyflinklike.state_processor._savepoints.saved_job import (
     Position,
     SavedJob,
     SavedJobOperator,
     SavedSource,
+    move_on,
 )
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
@@ -44,6 +43,7 @@ __all__ = [
     "POSITION",
     "JobAtRest",
     "job_at",
+    "last_written",
     "paths_of_log",
     "rows_in",
 ]
@@ -86,6 +86,19 @@ def job_at(location: str, spark: SparkSession | None = None) -> JobAtRest | None
                 return JobAtRest(folder, begun)
             return JobAtRest(folder, begun, driver_of(spark))
     return None
+
+
+def last_written(ledger: FolderPath) -> int:
+    """Read the number of the micro-batch that sinks have written last; -1 if there is none.
+
+    Args:
+        ledger: The path of the job's `Ledger`.
+
+    Raises:
+        CorruptStateError: The file is damaged.
+    """
+    found = read_json(ledger)
+    return -1 if found is None else int(found["batch"])
 
 
 def _path(location: str, spark: SparkSession | None) -> FolderPath | None:
@@ -152,7 +165,7 @@ class JobAtRest:
     def is_ahead_of(self, batch_id: int | None) -> bool:
         """Return whether sinks have written more than the micro-batch of this number."""
         assert batch_id is not None
-        return Ledger.last_of(self.path / "outputs.json") > batch_id
+        return last_written(self.path / "outputs.json") > batch_id
 
     def describe(self, offsets: str) -> SavedJob:
         """Describe the job for a savepoint.

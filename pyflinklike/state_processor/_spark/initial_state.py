@@ -34,20 +34,19 @@ from pyflinklike._changelog.checkpoint_logs import (
     refuse_pickles,
 )
 from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import snapshots
 from pyflinklike._changelog.segments import Declaration, Section, read_segment
-from pyflinklike._clock import TimeDomain
+from pyflinklike._changelog.snapshot_division import regroup_snapshot, timer_domains
 from pyflinklike._messages import shown
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
-    DeclarationValueError,
     HostError,
     IncompatibleStateError,
 )
 from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark._plan.hadoop_savepoints import savepoint_location_in
 from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
 from pyflinklike.spark._wire.key_groups import (
@@ -64,14 +63,17 @@ from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.state_processor._checkpoints.checkpoint import last_batch, read_blobs, where_of
 from pyflinklike.state_processor._checkpoints.group_job import Batches, map_frame
+from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._edits.saved_files import Frames, read_saved_frames
 from pyflinklike.state_processor._edits.savepoint import Savepoint
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.snapshot_division import regroup_snapshot, timer_domains
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.state_processor._savepoints.history_parts import read_manifest
-from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.state_processor._savepoints.savepoint_directory import (
+    SavepointDirectory,
+    check_fit,
+)
 from pyflinklike.state_processor._savepoints.stored_sections import (
     SECTION_BYTES,
     sections_of_rows,
@@ -81,12 +83,10 @@ from pyflinklike.types.pickled_type import pickle_allowed
 
 __all__ = [
     "PlacedKeys",
-    "check_savepoint",
     "initial_frame",
     "initial_rows",
     "initial_state",
     "read_savepoint",
-    "refuse_timers",
     "savepoint_of",
     "stay_in_group",
 ]
@@ -111,6 +111,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
         is bytes, which do not tell them.
 
     Raises:
+        DeclarationTypeError: It is no savepoint.
         CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys do not
             have the key columns' types.
         StateValueError: A verb of a `Savepoint` has no answer for a value or key.
@@ -120,20 +121,29 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
     """
     if isinstance(savepoint, bytes):
         return _initial_rows(df, plan, savepoint), {}
-    if isinstance(savepoint, Mapping):
-        assert isinstance(savepoint, Savepoint)
+    if isinstance(savepoint, Savepoint):
         return _of_savepoint(df, plan, savepoint)
+    if not isinstance(savepoint, (str, os.PathLike)):
+        msg = (
+            "from_savepoint takes the directory or the bytes of a savepoint, or a Savepoint, got "
+            f"{shown(savepoint)}; take_savepoint() and read_savepoint() give them"
+        )
+        raise DeclarationTypeError(msg)
     location = savepoint_location_in(df.sparkSession, savepoint)
     directory = SavepointDirectory(location, read_manifest(location))
     uid = plan.task.name if plan.task.name in directory.operators() else None
     operator = directory.manifest.operator(uid, directory.location.where)
-    refuse_timers(operator.domains, plan)
+    _check_fit(operator.record, operator.domains, plan)
     if not HAS_TRANSFORM_WITH_STATE:
         # PySpark 3.5 has the state travel among the records, out of the driver.
         initial = _initial_rows(df, plan, directory.segment(uid).to_bytes())
         return initial, operator.record.states
     frames = read_saved_frames(df.sparkSession, directory, uid)
     return initial_frame(frames, _Keys.of(df, plan, frames.record)), operator.record.states
+
+
+def _check_fit(record: OperatorRecord | None, timers: Mapping[str, int], plan: Plan) -> None:
+    check_fit(record, timers, plan.task.max_parallelism, plan.timer_refusals())
 
 
 def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Initial, Saved]:
@@ -144,28 +154,8 @@ def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Init
     uid = plan.task.name
     frames = savepoint.operators[uid] if uid in savepoint.operators else savepoint.only()
     counted = frames.timers.groupBy("domain").count().collect()
-    refuse_timers({row["domain"]: row["count"] for row in counted}, plan)
+    _check_fit(frames.record, {row["domain"]: row["count"] for row in counted}, plan)
     return initial_frame(frames, _Keys.of(df, plan, frames.record)), frames.record.states
-
-
-def check_savepoint(savepoint: Any, *, is_streaming: bool) -> None:
-    """Check that a query can begin with a savepoint.
-
-    Raises:
-        DeclarationTypeError, DeclarationValueError: `savepoint` is none, or the query is a batch.
-    """
-    if not isinstance(savepoint, (bytes, str, os.PathLike, Savepoint)):
-        msg = (
-            "from_savepoint takes the directory or the bytes of a savepoint, or a Savepoint, got "
-            f"{shown(savepoint)}; take_savepoint() and read_savepoint() give them"
-        )
-        raise DeclarationTypeError(msg)
-    if not is_streaming:
-        msg = (
-            "a stream can begin with a savepoint, got one for a batch DataFrame; restore it in a "
-            "KeyedProcessHarness, or stream the data with trigger(availableNow=True)"
-        )
-        raise DeclarationValueError(msg)
 
 
 def read_savepoint(
@@ -294,29 +284,12 @@ def initial_rows(
     snapshot = read_segment(savepoint, "savepoint")
     groups = regroup_snapshot(snapshot, plan.key_type, group_of, count, "savepoint")
     domains = timer_domains(chain.from_iterable(groups.values()))
-    refuse_timers({each.name.lower(): 1 for each in domains}, plan)
+    _check_fit(None, {each.name.lower(): 1 for each in domains}, plan)
     if not groups:
         return None
     ids = group_ids(count)
     rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
     return [(ROLL_CALL, roll_payload(groups)), *rows]
-
-
-def refuse_timers(domains: Mapping[str, int], plan: Plan) -> None:
-    """Refuse timers that a query could not fire.
-
-    Args:
-        domains: The number of timers in the savepoint by time domain.
-        plan: The plan of the query, whose time mode decides.
-
-    Raises:
-        HostError: The savepoint holds such timers.
-    """
-    refused = plan.timer_refusals()
-    for domain in TimeDomain:
-        if domains.get(domain.name.lower()) and domain in refused:
-            msg = f"the savepoint holds timers that would never fire: {refused[domain]}"
-            raise HostError(msg) from refused[domain]
 
 
 # From DataFrames, by executors
@@ -328,10 +301,6 @@ class PlacedKeys(Protocol):
     @property
     def columns(self) -> KeyColumns:
         """The key columns of the savepoint."""
-
-    @property
-    def former_max_parallelism(self) -> int:
-        """The number of key groups of the savepoint."""
 
     @property
     def max_parallelism(self) -> int:
@@ -379,14 +348,12 @@ class _Keys:
         columns: The key columns of the savepoint.
         names: The names of the stream's key columns.
         types: The types of the stream's key columns.
-        former_max_parallelism: The number of key groups of the savepoint.
         max_parallelism: The number of key groups of the stream.
     """
 
     columns: KeyColumns
     names: tuple[str, ...]
     types: tuple[st.DataType, ...]
-    former_max_parallelism: int
     max_parallelism: int
 
     @classmethod
@@ -403,8 +370,7 @@ class _Keys:
             )
             raise IncompatibleStateError(msg)
         types = tuple(df.schema[name].dataType for name in names)
-        former = record.identity.max_parallelism
-        return cls(columns, tuple(names), types, former, plan.task.max_parallelism)
+        return cls(columns, tuple(names), types, plan.task.max_parallelism)
 
     def with_group(self, frame: DataFrame, *, by_key: bool) -> DataFrame:
         """Add to rows the key group in which the stream looks for them.
@@ -460,15 +426,7 @@ def _sections(keys: PlacedKeys, frames: Frames, name: str, frame: DataFrame) -> 
             KEY_GROUP, everywhere
         )  # ints: Spark explodes nothing within a cast
     else:
-        shared = rows.declaration.per_group
-        if shared and keys.former_max_parallelism != keys.max_parallelism:
-            msg = (
-                f'savepoint: a store of scope "partition" stays in its key group, so '
-                f"max_parallelism is {keys.former_max_parallelism}, got {keys.max_parallelism} "
-                f"with the store {name!r}; pass the former, or leave the store out"
-            )
-            raise IncompatibleStateError(msg)
-        placed = keys.with_group(frame, by_key=not shared)
+        placed = keys.with_group(frame, by_key=not rows.declaration.per_group)
     return _by_group(placed, _StateJob(rows))
 
 

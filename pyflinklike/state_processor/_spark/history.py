@@ -31,29 +31,37 @@ from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike._messages import shown
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.spark._api.inputs import Input
+from pyflinklike.spark._host.batch_host import run_batch
+from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._plan.event_time import Leaf, leaves_of
-from pyflinklike.spark._plan.hadoop_savepoints import savepoint_location_in
-from pyflinklike.spark._plan.operator_plan import HistoryPlan
+from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
-from pyflinklike.spark._wire.own_columns import KEY_GROUP, LAST_WATERMARK
+from pyflinklike.spark._wire.own_columns import KEY_GROUP, LAST_WATERMARK, with_batch_time
+from pyflinklike.spark._wire.record_readers import BroadcastReader
+from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._edits.savepoint import Savepoint
-from pyflinklike.state_processor._savepoints.history_parts import begin_history, read_manifest
+from pyflinklike.state_processor._savepoints.history_parts import (
+    HistoryPlan,
+    begin_history,
+    read_manifest,
+)
 from pyflinklike.state_processor._savepoints.manifest import Manifest
 from pyflinklike.state_processor._savepoints.saved_job import Position, SavedHistory, SavedSource
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
     savepoint_location_of,
 )
+from pyflinklike.state_processor._spark.initial_state import initial_state
 
 __all__ = [
     "History",
     "SourceKind",
     "add_kind",
-    "begin_batch",
-    "go_on",
+    "begin_stream",
     "history_at",
     "history_of",
-    "refuse_without_savepoint",
+    "save_batch",
 ]
 
 
@@ -289,15 +297,6 @@ class _Writing:
     history: SavedHistory
     watermark: DataFrame | None
 
-    def plan(self, *, is_sorted: bool) -> HistoryPlan:
-        """Return what the tasks are told.
-
-        Args:
-            is_sorted: Whether records come in the order of event times.
-        """
-        delay = self.history.delay if is_sorted else None
-        return HistoryPlan(self.location.uri, self.history.run, delay)
-
     def add_last_rows(self, keyed: DataFrame, max_parallelism: int) -> DataFrame:
         """Add a row to each key group, which has the watermark: so it is processed without records, too."""
         spark = keyed.sparkSession
@@ -309,10 +308,6 @@ class _Writing:
         records = keyed.withColumn(LAST_WATERMARK, F.lit(None).cast("long"))
         return records.unionByName(last, allowMissingColumns=True)
 
-    def name(self, result: DataFrame) -> DataFrame:
-        """Name the result, so that an operator behind it is known to be of the same batch."""
-        return result.alias(f"{_RUN}{self.history.run}")
-
 
 _RUNS: dict[str, _Writing] = {}
 """The batches of this program, by id."""
@@ -321,21 +316,42 @@ Times = Sequence[tuple[DataFrame, Column, int]]
 """For each input with event time its DataFrame, the time in ms, and how late records may be, in ms."""
 
 
-def begin_batch(
-    savepoint_to: str | os.PathLike[str], task: TaskInfo, frames: Sequence[DataFrame], times: Times
-) -> _Writing:
-    """Begin to write the state of an operator of a batch.
+def save_batch(source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]) -> DataFrame:
+    """Apply a plan to a batch, at whose end the operator writes its state.
 
     Args:
+        source: The records.
+        plan: The plan of the operator.
         savepoint_to: The directory, as the user gave it.
-        task: The operator.
-        frames: Its inputs.
-        times: Of the inputs that have event time.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The path cannot be used, or of a source nobody
-            knows where a stream would go on.
+        DeclarationTypeError, DeclarationValueError: The path cannot be used, or it is not known where
+            a stream would go on with one of the sources.
     """
+    inputs, groups = source.inputs(), plan.task.max_parallelism
+    timed = [each for each in inputs if each.event_time is not None]
+    times = [(each.df, each.time(), each.delay or 0) for each in timed]
+    # The watermark of two inputs is the slower one's, which is known at the end only.  A broadcast
+    # input comes first as a whole, and holds nothing back if it has no times.
+    is_alone = len(inputs) == 1 or isinstance(plan.reader, BroadcastReader)
+    writing = _begin_batch(savepoint_to, plan.task, [each.df for each in inputs], times)
+    run = writing.history.run
+    delay = writing.history.delay if is_alone and len(timed) == 1 else None
+    plan = attrs.evolve(plan, history=HistoryPlan(writing.location.uri, run, delay))
+    arrived = with_batch_time(writing.add_last_rows(source.key_batch(groups), groups))
+    # Nulls come first, so the last row of a key group is its last.
+    order: list[str | Column] = [KEY_GROUP, LAST_WATERMARK, *source.order()]
+    grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(*order)
+    records = grouped.drop(*source.name_sorting_columns())
+    running = with_imports_frozen(run_batch(plan))
+    result = records.mapInArrow(running, plan.layout.result_type())
+    # So an operator behind it is known to be of the same batch.
+    return result.alias(f"{_RUN}{run}")
+
+
+def _begin_batch(
+    savepoint_to: str | os.PathLike[str], task: TaskInfo, frames: Sequence[DataFrame], times: Times
+) -> _Writing:
     location = savepoint_location_of(savepoint_to)
     leaves = [leaf for frame in frames for leaf in leaves_of(frame)]
     sources = _sources_of(leaves)
@@ -414,7 +430,34 @@ _STREAMS: dict[str, _Going] = {}
 """By the id of the batch."""
 
 
-def refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
+def begin_stream(
+    source: Input, plan: Plan, savepoint: SavepointLike | None
+) -> tuple[Initial, Plan]:
+    """Return the state with which an operator of a stream begins, and its plan.
+
+    Args:
+        source: The records.
+        plan: The plan of the operator.
+        savepoint: As the user gave it; None for no state.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is no savepoint; the stream needs one, or
+            goes on elsewhere than the batch of the savepoint has ended.
+        CorruptStateError, IncompatibleStateError, HostError: As `initial_state` raises them.
+    """
+    uid, inputs = plan.task.name, source.inputs()
+    frames = [each.df for each in inputs]
+    if savepoint is None:
+        _refuse_without_savepoint(uid, frames)
+        return None, plan
+    initial, saved = initial_state(source.df, plan, savepoint)
+    # Behind another operator the delay may be lost; the first one's is the query's.
+    delay = inputs[0].delay if inputs[0].before_watermark is None else None
+    least = _go_on(uid, savepoint, frames, delay)
+    return initial, attrs.evolve(plan, saved=saved, least_watermark=least)
+
+
+def _refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
     """Refuse an operator that would begin without the history of its stream.
 
     One that the batch did not have may stand behind another that has begun with the savepoint.
@@ -443,7 +486,7 @@ def refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
             raise DeclarationValueError(msg)
 
 
-def go_on(
+def _go_on(
     uid: str, savepoint: SavepointLike, frames: Sequence[DataFrame], delay: int | None
 ) -> int:
     """Check that a stream goes on where the batch of a savepoint ended; return its first watermark.

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of what a job has written to its sinks, in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pyflinklike._paths import FolderPath, read_json, write_json
+from pyflinklike.pyflink._graph.sinks import Renaming
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """The record of the micro-batch that was written last, so that sinks write none twice.
+
+    Tasks and sinks write a micro-batch under hidden names.  Then its number is recorded here with the
+    final names of its files, then the files get these names.  The micro-batch counts from the moment of
+    the record: a later run that finds the record finishes the renaming and does not write again, and a
+    run that does not find it writes the whole micro-batch anew.
+
+    Args:
+        path: The path of the file; a renaming that it records is finished at once.
+        check_lock: Raises if another run has taken the folder.
+
+    Raises:
+        CorruptStateError: The file is damaged.
+    """
+
+    def __init__(self, path: FolderPath, check_lock: Callable[[], None] | None = None) -> None:
+        self._path, self._check_lock = path, check_lock
+        found = read_json(path)
+        self._last = -1 if found is None else int(found["batch"])
+        for hidden, name in [] if found is None else found["files"]:
+            Renaming(Path(hidden), Path(name)).perform()
+
+    def has(self, batch: int) -> bool:
+        """Return whether the micro-batch of this number was written already."""
+        return batch <= self._last
+
+    def note(self, batch: int, renamings: Iterable[Renaming]) -> None:
+        """Record that a micro-batch is written, and make its files visible.
+
+        Args:
+            batch: The number of the micro-batch.
+            renamings: The hidden and final names of its files.
+
+        Raises:
+            HostError: Another run has taken the folder, and writes the micro-batch itself.
+        """
+        if self._check_lock is not None:
+            self._check_lock()
+        files = list(renamings)
+        names = [[str(each.hidden), str(each.path)] for each in files]
+        write_json(self._path, {"batch": batch, "files": names})
+        self._last = batch
+        for each in files:
+            each.perform()
