@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions about a user's argument, asked in the same sense everywhere.
+"""Checks of a user's arguments, which mean the same everywhere.
 
 In Python a bool is an int.  As a count, a time or a limit it is a mistake: `True` would pass for 1.
-A numpy scalar is neither an int nor a float here; code that accepts one makes it Python's own
-first, by `plain` of the types.
+A numpy scalar is neither an int nor a float here; code that accepts numpy scalars first converts them
+to Python's own numbers with `plain` of the types.
 
 The functions that begin with `is_` only answer; the caller chooses the error and its words.
 """
@@ -67,19 +67,19 @@ def install(extra: str) -> str:
     """Return the command that installs an extra of this package, for messages.
 
     Args:
-        extra: For example "rocksdb".
+        extra: Its name in setup.cfg, for example "rocksdb".
     """
     # The package is not published yet: this is the one place to change once it is.
     return f"pip install '.[{extra}]' in a checkout of pyflinklike"
 
 
 def lacking(what: str, extra: str, error: ImportError) -> RequirementError:
-    """Return the error of a module of ours that an extra is needed for.
+    """Return the error for a module of ours that needs an extra which is not installed.
 
     Args:
-        what: The name of the module.
-        extra: The extra that brings the package.
-        error: The error of the import.
+        what: The name of the module, as a message shows it.
+        extra: The extra that brings the missing package.
+        error: The error that the import raised.
     """
     return RequirementError(f"{what} needs another package, got {error}; {install(extra)}")
 
@@ -88,16 +88,18 @@ def lacking(what: str, extra: str, error: ImportError) -> RequirementError:
 
 A = TypeVar("A")
 
+# An attribute of the object itself: assigners are compared by their fields, and this is none.
 _PLAIN: Final = "_plain_lengths"
 _SECOND: Final = 1000
+# A time in seconds that is read as ms lies decades before its clock, which a late timer never does.
 _YEARS: Final = 10 * 365 * 86_400_000
 
 
 def check_count(number: Any, what: str) -> int:
-    """Return a number that is an int of at least 1.
+    """Return the user's number, if it is an int of at least 1.
 
     Args:
-        number: The user's argument.
+        number: The user's argument, of any type.
         what: The subject of messages, such as "CountTrigger: the count".
 
     Raises:
@@ -117,7 +119,7 @@ def note_plain(assigner: A, *lengths: Any) -> A:
     """Have an assigner remember which of its lengths were plain numbers, and return it.
 
     Args:
-        assigner: A new assigner of windows.
+        assigner: A new assigner of windows, which is changed.
         lengths: The lengths as the user gave them.
     """
     plain = tuple(each for each in lengths if is_int(each))
@@ -127,12 +129,9 @@ def note_plain(assigner: A, *lengths: Any) -> A:
 
 
 def warn_of_short(assigner: object) -> None:
-    """Warn of a length that is a plain number of less than a second: it is ms, maybe meant as s.
+    """Warn of a plain number below 1000 as a length: it counts as ms, and may be meant as seconds.
 
-    Only windows over a user's data are warned of: tests in a harness count in small numbers.
-
-    Args:
-        assigner: The assigner of the windows.
+    Only windows over a user's data warn: tests in a harness count in small numbers.
     """
     short = [each for each in getattr(assigner, _PLAIN, ()) if each < _SECOND]
     if not short:
@@ -140,18 +139,15 @@ def warn_of_short(assigner: object) -> None:
     tell_once(
         f"a plain number is a length in ms, got {type(assigner).__name__} of {short[0]} ms, which "
         f"is less than a second; for a minute write Time.minutes(1) or timedelta(minutes=1), and "
-        f"where ms are meant Time.milliseconds({short[0]})"
+        f"if ms are meant Time.milliseconds({short[0]})"
     )
 
 
 def warn_of_plain_ttl(ttl: object) -> None:
     """Warn of a TTL that is a plain number of ms and looks like one of seconds, as 3600 does.
 
-    It does if it is five minutes or more in seconds, in whole minutes or hours, and not in ms.  So
-    the small numbers in which tests count pass.
-
-    Args:
-        ttl: The TTL as the user gave it.
+    A number looks like seconds if it is at least five minutes in seconds, is a whole number of minutes
+    or hours in seconds, and is none in ms.  So the small numbers of tests pass.
     """
     if not is_int(ttl) or ttl < 300 or ttl % 60_000 == 0:
         return
@@ -159,21 +155,21 @@ def warn_of_plain_ttl(ttl: object) -> None:
         tell_once(
             f"a plain number is a length in ms, got a TTL of {ttl} ms, which is {ttl / _SECOND:g} "
             f"seconds; if it is in seconds write Time.seconds({ttl}) or timedelta(seconds={ttl}), "
-            f"and where ms are meant Time.milliseconds({ttl})"
+            f"and if ms are meant Time.milliseconds({ttl})"
         )
 
 
 def warn_of_seconds(time: int, now: int) -> None:
-    """Warn of a timer that is due and looks like a time in seconds: as ms it is in January 1970.
+    """Warn if a due timer looks like a time in seconds: read as ms, it lies in January 1970.
 
     Args:
-        time: The time of the earliest timer that is due.
+        time: The time of the earliest timer that is due, as the user registered it.
         now: The time of its clock in ms.
     """
     if now - time < _YEARS or abs(time * _SECOND - now) > _YEARS:
         return
     day = dt.datetime.fromtimestamp(time / _SECOND, dt.timezone.utc).date()
     tell_once(
-        f"the time of a timer is in ms since 1970, got {time}, which is of {day} and fires at once; "
+        f"the time of a timer is in ms since 1970, got {time}, which is on {day} and fires at once; "
         f"if it is in seconds, multiply it: {time} * 1000"
     )

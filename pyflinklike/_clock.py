@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time as the runtime sees it: a clock that only its host may move.
 
-Nothing below a host reads a wall clock.  A host owns one `Clock`, assigns `processing_time` and
-`watermark` between calls, and leaves it alone during a call.  So every decision within one call is
-taken at one instant, and a retried micro-batch decides as its first attempt did.  Code that no host
-runs, such as a view, takes a function that returns the time, by default `wall_clock`.
+A host owns one `Clock`, assigns `processing_time` and `watermark` between calls, and leaves it alone
+during a call.  The code below a host never reads a wall clock.  So every decision within one call is
+taken at one instant, and a retried micro-batch decides as its first attempt did.  Code without a host,
+such as a view, takes a function that returns the time, by default `wall_clock`.
 
-All instants and durations are integers of milliseconds.  `to_milliseconds` is the border: it takes
-PyFlink's `Time` and `Duration` as well as Python's `timedelta`.
+All instants and durations are integers of milliseconds.  `to_milliseconds` converts what a user may
+give: PyFlink's `Time` and `Duration`, and Python's `timedelta`.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ class Clock:
     """The times of an operator, in ms.  Only its host and its operator assign to it.
 
     Args:
-        processing_time: The wall clock, frozen for the length of a call.
-        watermark: The time that event time has reached.
-        timestamp: The event time of the current element; None without one, and while timers fire.
+        processing_time: The wall clock in ms since 1970, frozen for the length of a call.
+        watermark: The time that event time has reached, in ms.
+        timestamp: The event time of the current element in ms; None if it has no time, and while
+            timers fire.
     """
 
     _processing_time: int = 0
@@ -89,8 +90,8 @@ class Clock:
 
     def watch(self, moved: Callable[[], None]) -> None:
         """Call `moved` now, and whenever the host assigns one of the two times."""
-        # This saves its users a look at the time for every record.  So a timestamp is not announced:
-        # every record has one.
+        # A watcher need not compare the time for every record.  The timestamp has no watchers,
+        # because it changes with every record.
         self._watchers.append(moved)
         moved()
 
@@ -104,7 +105,7 @@ class Time:
     """A length of time, as `pyflink.common.Time`.
 
     Args:
-        milliseconds: The length in ms.
+        milliseconds: The length in ms, which may be negative.
     """
 
     _milliseconds: int
@@ -139,7 +140,7 @@ class Time:
         return self._milliseconds
 
     def __reduce__(self) -> tuple[type[Time], tuple[int]]:
-        """Pickle the call that makes this instead of its field."""
+        """Pickle the call that makes the length, so that pickles do not depend on its fields."""
         return Time, (self._milliseconds,)
 
     def __str__(self) -> str:
@@ -151,7 +152,7 @@ class Duration:
     """A length of time, as `pyflink.common.Duration`, without a JVM behind it.
 
     Args:
-        nanoseconds: The length in ns.
+        nanoseconds: The length in ns, which may be negative.
     """
 
     _nanoseconds: int
@@ -191,7 +192,7 @@ class Duration:
         return self._nanoseconds // 1_000_000
 
     def __reduce__(self) -> tuple[type[Duration], tuple[int]]:
-        """Pickle the call that makes this instead of its field."""
+        """Pickle the call that makes the length, so that pickles do not depend on its fields."""
         return Duration, (self._nanoseconds,)
 
 
@@ -204,7 +205,7 @@ def to_milliseconds(length: DurationLike, what: str = "a duration") -> int:
 
     Args:
         length: A `Time`, `Duration`, `timedelta`, or an int of ms.
-        what: The name of the argument, for the message.
+        what: The name of the argument, which a message begins with.
 
     Raises:
         DeclarationTypeError: The length has another type (a bool is no int here).
@@ -213,6 +214,7 @@ def to_milliseconds(length: DurationLike, what: str = "a duration") -> int:
         milliseconds = length.to_milliseconds()
     elif isinstance(length, timedelta):
         milliseconds = length // timedelta(milliseconds=1)
+        # Rounded down, as Java's Duration.toMillis and `Duration` above do.
     else:
         milliseconds = length
     if not is_int(milliseconds):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of PyFlink that are not ours: refused when they are used, told of once, or Java's.
+"""Names of PyFlink that work differently here: refused, without an effect, of Flink 1, or of Java.
 
-A program may import what PyFlink has, and use little of it.  So a name that cannot be had is a class
-which raises the reason and the remedy with each use.  What is taken without an effect, or is of
-Flink 1, says so once for each name, at the line of the program that uses it.
+A program may import a name of PyFlink and never use it.  So a missing name is a class which raises the
+reason and the remedy with each use, but not when it is imported.  A name without an effect, or one that
+only Flink 1 had, warns once in a process, at the line of the program that uses it.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ _OF_INSIDE: Final = (
     "_open",
     "_values",
 )
-"""Methods of PyFlink's types, environments and streams that are for itself."""
+"""Methods that PyFlink's types, environments and streams have for PyFlink itself."""
 _TOLD: Final[set[str]] = set()
 
 
 def is_of_java(name: str) -> bool:
-    """Return whether an attribute of an object of PyFlink leads to Java, or to PyFlink's inside."""
+    """Return whether an attribute of PyFlink's object leads to Java, or to the inside of PyFlink."""
     return bool(_OF_JAVA.match(name)) or name in _OF_INSIDE
 
 
 class Refused(type):
-    """The class of names that cannot be had: annotations may have them, and each use raises why."""
+    """The class of missing names: annotations may name them, and each use raises the reason."""
 
     place: str
     reason: str
@@ -67,7 +67,7 @@ class Refused(type):
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any
     ) -> Refused:
-        """Make the name; a subclass in a program is a use."""
+        """Make the name; a subclass in a user's program counts as a use."""
         for base in bases:
             if isinstance(base, Refused):
                 base.refuse()
@@ -82,20 +82,21 @@ class Refused(type):
         raise RefusedNameError(_message(cls.place, cls.reason))
 
     def __call__(cls, *_: Any, **__: Any) -> NoReturn:
-        """Refuse an object or a call."""
+        """Refuse a call, which would make an object."""
         cls.refuse()
 
     def __iter__(cls) -> NoReturn:
-        """Refuse the members of an enum."""
+        """Refuse to list the members of an enum."""
         cls.refuse()
 
     def __getitem__(cls, _: Any) -> Refused:
-        """Return the name itself: an annotation is no use."""
+        """Return the name itself: an annotation does not count as a use."""
         return cls
 
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> NoReturn:
+            # `copy`, `pickle` and `inspect` look for special attributes, and expect this error.
             if name.startswith("__"):
                 msg = f"{cls.__name__} has no attribute {name!r}"
                 raise AttributeError(msg, name=name, obj=cls)
@@ -106,9 +107,9 @@ def make_refused(place: str, reason: str, base: type = object) -> Refused:
     """Make a name that is refused when it is used.
 
     Args:
-        place: Where PyFlink has it, below `pyflink`.
-        reason: The reason and the remedy.
-        base: `Exception` for a name that programs catch.
+        place: Its name in PyFlink with the modules around it, below `pyflink`.
+        reason: The reason and the remedy, which end the message.
+        base: The base class; `Exception` for a name that programs catch.
     """
     namespace = {"place": place, "reason": reason, "__module__": __name__}
     return Refused(place.rpartition(".")[2], (base,), namespace)
@@ -119,12 +120,12 @@ def _message(place: str, reason: str) -> str:
 
 
 class WithoutJava:
-    """An object that has a Java object behind it in PyFlink, and none here."""
+    """An object that has a Java object behind it in PyFlink, but not here."""
 
     __slots__ = ()
 
     _refused: ClassVar[Mapping[str, str]] = {}
-    """Further methods that a class has in PyFlink only: the reason and the remedy by name."""
+    """More methods that the class has only in PyFlink: the reason and the remedy by name."""
 
     if not TYPE_CHECKING:
 
@@ -136,7 +137,7 @@ class WithoutJava:
             if name in type(self)._refused:
                 reason = type(self)._refused[name]
                 raise RefusedNameError(_message(f"{type(self).__name__}.{name}", reason))
-            # Again, for the error's own words: a property of the class may have raised it.
+            # Look again to get the original error: a property of the class may have raised it.
             return object.__getattribute__(self, name)
 
 
@@ -144,16 +145,17 @@ class WithoutJava:
 
 
 def tell_once(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the program that led here, unless the process has been told.
+    """Warn at the line of the user's program that led here, once in a process.
 
     Args:
-        text: The warning.
-        category: Its class.
+        text: The warning; the same text is shown only once.
+        category: The class of the warning.
     """
     if text in _TOLD:
         return
     _TOLD.add(text)
     frame = sys._getframe(1)
+    # A user's line may lead here through many frames of ours, so `stacklevel` cannot be a constant.
     while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
     warnings.warn_explicit(
@@ -167,16 +169,16 @@ def tell_once(text: str, category: type[Warning] = UserWarning) -> None:
 
 
 def _is_ours(frame: Any) -> bool:
-    """Return whether a frame is of the package, or of an import, which a program's line has begun."""
+    """Return whether a frame is the package's, or belongs to an import that a line has begun."""
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     return package == __name__.partition(".")[0] or "importlib" in frame.f_code.co_filename
 
 
 def former(today: str) -> Callable[[F], F]:
-    """Mark a method that Flink 1 had: it does what it did, and says today's form once.
+    """Mark a method that only Flink 1 had: it still works, and warns once with the form of today.
 
     Args:
-        today: What programs write today.
+        today: The call that programs write today.
     """
     return lambda method: _tell_of(
         method,
@@ -187,10 +189,10 @@ def former(today: str) -> Callable[[F], F]:
 
 
 def former_keywords(**todays: str) -> Callable[[F], F]:
-    """Mark a method whose parameters had other names in Flink 1: it takes both.
+    """Mark a method whose parameters had other names in Flink 1: it takes both names.
 
     Args:
-        todays: The names of today, by the former ones.
+        todays: The name of today for each name of Flink 1.
     """
 
     def mark(method: F) -> F:
@@ -212,10 +214,10 @@ def former_keywords(**todays: str) -> Callable[[F], F]:
 
 
 def without_effect(reason: str) -> Callable[[C], C]:
-    """Mark a method or a class that is taken without an effect: its first use says why.
+    """Mark a method or a class that is accepted without an effect: its first use says why.
 
     Args:
-        reason: Why there is no effect, and what has one.
+        reason: Why there is no effect, and what to use instead.
     """
 
     def mark(marked: C) -> C:

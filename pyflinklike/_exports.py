@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Doors: the packages that users import from, whatever modules lie behind them.
 
-`pin` gives the public classes and functions of a door the door's name as their `__module__`, as
-trio does.  So tracebacks and `repr` show the name that a user knows.  A pickle finds a class by its
-module and name, so modules may move behind a door, and older pickles can still be read.
+`pin` sets the `__module__` of a door's public classes and functions to the door, as trio does.  So
+tracebacks and `repr` show the name that a user knows.  A pickle finds a class by its module and name,
+so modules may move behind a door without breaking a pickle.
 
-Two functions look into the module that `__module__` names.  `typing.get_type_hints` looks there
-for the names in the annotations of a class, so `pin` resolves them first.  `inspect.getsource` looks
-there for the text of a class, which no door has, and raises `OSError`, as for trio's classes; it
-still finds the text of functions and methods.
+Two functions of Python look into the module that `__module__` names.  `typing.get_type_hints` looks
+there for the names in the annotations of a class, so `pin` resolves them first.  `inspect.getsource`
+looks there for the text of a class.  No door has that text, so it raises `OSError`, as for trio's
+classes; it still finds the text of functions and methods.
 
-An import of a module of ours imports the packages around it, which may be doors.  A worker of
-Spark's needs few of their names, and opening them took most of the time of its imports.  So some
-doors stay closed until they are asked for a name (`opens`).  None opens because another one does:
-that may happen in the middle of an import, of a module that both need.
+If a program imports a module of ours, Python imports the packages around it, and these may be doors.
+A worker of Spark needs few names of a door, but importing all of them took most of its start.  So some
+doors stay closed until somebody asks them for a name (`opens`).  A door does not open because another
+one does: that could happen in the middle of an import, of a module that both need.
 """
 
 from __future__ import annotations
@@ -57,27 +57,27 @@ DOORS: Final = frozenset(
         "pyflinklike.windows",
     }
 )
-"""All doors, by the name under which they are imported."""
+"""All doors, by the names under which users import them."""
 
 
 _asked: set[str] = set()
-"""The doors that were closed, and were asked for a name."""
+"""The doors that began closed, and have opened since."""
 
 
 def opens(door: dict[str, Any]) -> bool:
-    """Return whether a door opens now: its imports depend on that.
+    """Return whether a door opens now: only then does it import its names.
 
-    It is closed when it is imported, and opens when it is asked for a name.
+    A door is closed when Python imports it, and opens when somebody asks it for a name.
 
     Args:
-        door: The module's `globals()`.
+        door: The `globals()` of the door's module.
     """
     name = door["__name__"]
     if name in _asked:
         return True
 
     def open_and_return(wanted: str) -> Any:
-        # A search for a special attribute is no wish for a name.
+        # Python and its tools look for special attributes; that must not open a door.
         if name not in _asked and not wanted.startswith("__"):
             _asked.add(name)
             importlib.reload(sys.modules[name])
@@ -86,7 +86,8 @@ def opens(door: dict[str, Any]) -> bool:
         msg = f"module {name!r} has no attribute {wanted!r}"
         raise AttributeError(msg, name=wanted)
 
-    # Not a function of the door's own: to a type checker such a door would have every name.
+        # A door must not define this function itself: a type checker would think it has every name.
+
     door["__getattr__"] = open_and_return
     return False
 
@@ -112,17 +113,17 @@ def lazily(door: dict[str, Any], **modules: str) -> None:
 
 
 def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
-    """Give the public names of a door the door as their module; call it last in the door's module.
+    """Make a door the module of its public names; call this last in the door's module.
 
-    A name that another door has shown before keeps that door.
+    If another door has pinned a name before, the name keeps that door.
 
     Args:
-        door: The module's `globals()`.
+        door: The `globals()` of the door's module.
         hidden: Functions and classes that are not public, but that pickles name.
     """
     names = (*door["__all__"], *(each.__qualname__ for each in hidden))
     for name in names:
-        if name in door:  # a door that is closed shows few of its names
+        if name in door:  # a closed door has few of its names
             _pin(door[name], door["__name__"])
 
 
@@ -132,7 +133,7 @@ def _pin(shown: Any, door: str) -> None:
         return
     if isinstance(shown, type):
         _resolve_annotations(shown)
-        # Python 3.13 and newer read it as a line of the module that `__module__` names.
+        # Python 3.13 and newer take it for a line of the module that `__module__` names.
         if "__firstlineno__" in vars(shown):
             del shown.__firstlineno__  # type: ignore[attr-defined]
         for member in vars(shown).values():
@@ -153,7 +154,7 @@ def _resolve_annotations(cls: type) -> None:
     if own:
         cls.__annotations__ = {name: hints[name] for name in own}
     if attrs.has(cls) and hasattr(vars(cls).get("__init__"), "__annotations__"):
-        # The `__init__` that attrs writes has the texts of other modules: of the fields of its bases.
+        # The `__init__` that attrs writes also has annotations of base classes in other modules.
         named = {each.alias: hints[each.name] for each in attrs.fields(cls) if each.name in hints}
         texts = vars(cls)["__init__"].__annotations__
         texts.update({name: named[name] for name in texts if name in named})

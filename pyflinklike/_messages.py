@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""User values in messages: never long, and never failing.
 
-Keys, elements, the contents of states and rows, and errors of a user's code have any size, and
-their `__repr__` and `__str__` are the user's code.  Every message shows them through this module;
-`repr` is for names and declarations of a program.
+A user's key, element, row or error may be of any size, and its `__repr__` and `__str__` are the user's
+code, which may fail.  So every message shows such a value through this module.  Use `repr` only for
+names and declarations of a program.
 
-The text can be written as UTF-8: a lone surrogate, as in the name of a file that is no text,
-becomes `\udcff`.  Neither Spark's workers nor Arrow take it as it is.
+The text can always be written as UTF-8.  A lone surrogate, as in the name of a file that is no text,
+becomes `\udcff`: Spark's workers and Arrow would refuse the surrogate.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _MOST: Final = 2_000
+# Python refuses to write an int of more than 4,300 digits, which is some 14,000 bits.
 _BITS: Final = 4_096
 # Modules of __repr__ methods that show the names and values of all fields.
 _NAMED_TUPLES: Final = frozenset({"collections", "pyflinklike"})  # a Row's is pinned to its door
@@ -46,14 +47,14 @@ _BY_REPR: Final[Any] = object.__str__
 def shown(value: object) -> str:
     """Return the `repr` of a user's value, shortened to some 2,000 characters.
 
-    `...` stands for the middle of a long text, for further elements, and for deep nesting.  If
-    `__repr__` fails, the class is shown.
+    `...` replaces the middle of a long text, further elements, and deep nesting.  If `__repr__`
+    fails, the text names the class of the value.
     """
     return as_utf8(_shorten(_SHORT.repr(value), _MOST))
 
 
 def as_utf8(text: str) -> str:
-    """Return a text that can be written as UTF-8: with lone surrogates escaped."""
+    """Return a text with its lone surrogates escaped, so that it can be written as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -62,28 +63,27 @@ def as_utf8(text: str) -> str:
 
 
 def shown_state(name: str) -> str:
-    """Return a state as messages call it: by the name its user gave it, or by what it holds, too.
+    """Return the name of a state for messages; for a state of ours, also what the state holds.
 
-    A user who looks into a checkpoint or edits a savepoint needs the name, also if a program of ours
-    gave it.
+    A user who looks into a checkpoint or edits a savepoint needs the name of either kind.
     """
     return f"{_OWN_STATES[name]} (state {name!r})" if name in _OWN_STATES else f"state {name!r}"
 
 
 def is_own_state(name: str) -> bool:
-    """Return whether a program of ours has named a state, which its user cannot rename."""
+    """Return whether a program of ours has named a state, so that its user cannot rename it."""
     return name in _OWN_STATES
 
 
 def own_state(name: str, holds: str) -> str:
-    """Have messages call a state by what it holds and by its name, and return the name.
+    """Let messages say what a state of ours holds, and return the state's name.
 
-    A program of ours, such as a window operator, names a state that its user never declared.  Where
-    the program is not loaded, as in a reader of checkpoints, messages say the name.
+    A program of ours, such as a window operator, names a state that its user never declared.  If
+    that program is not imported, as in a reader of checkpoints, messages have only the name.
 
     Args:
         name: The name under which the program declares the state.
-        holds: What it holds, in words: "the fold of a key".
+        holds: The contents of the state in words, such as "the fold of a key".
     """
     _OWN_STATES[name] = holds
     return name
@@ -100,19 +100,19 @@ def shown_message(error: BaseException) -> str:
 
 
 def whole_message(error: BaseException) -> str:
-    """Return `str` of an error of the user's code, whatever its `__str__` does."""
+    """Return `str` of an error of the user's code, even if its `__str__` fails."""
     return _guarded(str, error)
 
 
 def shown_traceback(error: BaseException, trace: TracebackType | None = None) -> str:
-    """Return the traceback of an error of the user's code, whatever its class does.
+    """Return the traceback of an error of the user's code, even if its class fails to show it.
 
     Args:
-        error: The error.
+        error: The error, which need not be the one that is being handled.
         trace: The frame to begin with; None for the first one.
     """
 
-    # `traceback` guards `__str__`, but shows a SyntaxError by attributes that the user may have set.
+    # `traceback` guards `__str__`, but reads attributes of a SyntaxError that the user may have set.
     def tell(each: BaseException) -> str:
         return "".join(traceback.format_exception(type(each), each, trace or each.__traceback__))
 
@@ -127,7 +127,7 @@ def _guarded(tell: Callable[[BaseException], str], error: BaseException) -> str:
 
 
 def _message(error: BaseException) -> str:
-    """Return `str(error)`; if that is the `repr` of an argument, it is made short from the start."""
+    """Return `str(error)`, shortened; an argument is shortened before its whole `repr` is made."""
     says, args = type(error).__str__, error.args
     if says is _KEY_ERROR and len(args) == 1:
         return shown(args[0])
@@ -139,10 +139,10 @@ def _message(error: BaseException) -> str:
 
 
 def instance_of(kind: type | tuple[type, ...], given: object, otherwise: str) -> str:
-    """Return the remedy for an argument that is no instance of a class: to call it if it is a class.
+    """Return the remedy for an argument that is no instance: to call it, if it is the class itself.
 
     Args:
-        kind: The class or classes of which an instance is wanted.
+        kind: The class or classes that the argument must be an instance of.
         given: The argument that the user gave.
         otherwise: The remedy for an argument that is not such a class.
     """
@@ -178,7 +178,7 @@ class _ShortRepr(reprlib.Repr):
         return _shorten(repr(x), self.maxother)
 
     def repr_int(self, x: int, level: int) -> str:
-        if x.bit_length() > _BITS:  # Python refuses to write very long ints in decimal
+        if x.bit_length() > _BITS:
             return f"<int of {x.bit_length()} bits>"
         return super().repr_int(x, level)
 

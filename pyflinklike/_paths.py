@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths of files, on this machine or on a file system that a host reaches: HDFS, an object store.
 
-A remote file system is asked for little, so that the rules of HDFS and of object stores are enough:
+A host asks little of a remote file system, so that the rules of HDFS and of object stores are enough:
 
-- a new file appears under its name when it is whole, and only where none is (`create`);
-- what was created is listed and read by whoever asks next.
+- `create` makes a new file appear only when it is whole, and never replaces one;
+- each process that lists or reads after that finds the file.
 
-It need not rename a folder, replace a file, lock one or set its time.  A record that changes is a file for
-each of its versions, `watermark.json`, `watermark.json.1` and so on.  The greatest one counts.  If a version is
-there already, somebody else writes too, and the write is refused.
+The file system need not rename a folder, replace a file, lock one or set its time.  So a record that
+changes has one file for each of its versions: `watermark.json`, `watermark.json.1` and so on.  The
+greatest version counts.  If the next version is there already, another process writes the same record,
+and the write is refused.
 
-A folder is removed file by file.  So a mark beside it says that it is to go, until all of it has gone: what
-is left of it is never taken for a damaged folder.
+A folder is removed file by file.  Before that, a mark is written beside it, and the mark goes last.  So
+a half-removed folder is never taken for a damaged one.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class Listed(NamedTuple):
 
     Args:
         name: Its name in the folder.
-        time: When it was written, in ms, as the file system tells it.
+        time: When it was written, in ms since 1970 by the clock of the file system.
         is_folder: Whether it is a folder.
-        size: The number of bytes of a file.
+        size: The number of bytes of a file, 0 for a folder.
     """
 
     name: str
@@ -59,28 +60,28 @@ class Listed(NamedTuple):
 
 
 class FileSystem(Protocol):
-    """What a folder of a job asks of a file system; paths are whole addresses."""
+    """The file system under a job's folder, as the host needs it; paths are whole addresses."""
 
     def whole(self, address: str) -> str:
-        """Return an address with what its form may leave out, and without a slash at its end."""
+        """Return an address in its full form, without a slash at its end."""
 
     def create(self, path: str, contents: bytes, newer_than: int) -> int | None:
         """Create a file that appears when it is whole, and the folders above it.
 
         Args:
             path: The address of the file.
-            contents: All of it.
-            newer_than: A time in ms after which its time must be, where times can be set.
+            contents: The bytes of the whole file.
+            newer_than: A time in ms.  If the file system can set times, the file's is later.
 
         Returns:
-            The time of the file in ms; None if there is one already, which stays as it is.
+            The time of the file in ms; None if there is a file already, which stays as it is.
         """
 
     def read(self, path: str) -> bytes | None:
-        """Return all of a file; None if there is none."""
+        """Return the bytes of a file; None if there is no file."""
 
     def entries(self, path: str) -> list[Listed]:
-        """Return what is in a folder; nothing if there is none."""
+        """Return the entries of a folder; an empty list if there is no folder."""
 
     def make_folder(self, path: str) -> None:
         """Make a folder and those above it, if they are not there."""
@@ -93,14 +94,14 @@ class RemotePath:
     """The address of a file or folder, with the methods of `pathlib.Path` that a job's folder needs.
 
     Args:
-        system: The file system.
+        system: The file system that the address belongs to.
         address: The whole address, without a slash at its end.
     """
 
     def __init__(self, system: FileSystem, address: str) -> None:
         self._system, self._address = system, address
         self._version: int | None = None
-        """The version that this object has read or written last; -1 for none."""
+        """The version that this object has read or written last; -1 if there was no file."""
 
     def __str__(self) -> str:
         return self._address
@@ -124,7 +125,7 @@ class RemotePath:
 
     @property
     def stem(self) -> str:
-        """The name without what is behind its last dot."""
+        """The name without its last dot and what follows it."""
         return self.name.rpartition(".")[0] or self.name
 
     @property
@@ -141,7 +142,7 @@ class RemotePath:
         return self
 
     def is_at(self, address: str) -> bool:
-        """Return whether an address, as somebody has written it, leads here."""
+        """Return whether an address leads here, in whatever form it is written."""
         return self._system.whole(address) == self._address
 
     def exists(self) -> bool:
@@ -175,10 +176,10 @@ class RemotePath:
         self._version = None
 
     def create(self, contents: bytes, newer_than: int = 0) -> int | None:
-        """Create the file, whole, and return its time in ms; None if there is one already.
+        """Create the file, whole, and return its time in ms; None if there is a file already.
 
         Args:
-            contents: All of it.
+            contents: The bytes of the whole file.
             newer_than: As for `FileSystem.create`.
         """
         return self._system.create(self._address, contents, newer_than)
@@ -191,9 +192,9 @@ class RemotePath:
         """Read the file, or its last version.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: There is no version of the file.
         """
-        # Once more where the version that was listed has made way for a newer one.
+        # Try again if a newer version has replaced the listed one before it was read.
         for _ in range(3):
             versions = self._versions()
             self._version = max(versions, default=-1)
@@ -205,10 +206,10 @@ class RemotePath:
         raise FileNotFoundError(self._address)
 
     def read_once(self) -> bytes:
-        """Read a file that has no versions, without a look for them.
+        """Read a file that has no versions, without listing its folder.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: There is no such file.
         """
         contents = self._system.read(self._address)
         if contents is None:
@@ -216,7 +217,7 @@ class RemotePath:
         return contents
 
     def put(self, contents: bytes) -> None:
-        """Write another version of the file, which counts when it is whole.
+        """Write another version of the file; readers see it only when it is whole.
 
         Raises:
             HostError: Another process has written since this object has read or written it.
@@ -228,26 +229,26 @@ class RemotePath:
             raise self._conflict(version)
         self._version = version
         there = self._versions()
+        # Another run may have written the same version, replaced it by a newer one, and deleted it.
+        # Then the file could be created here, although it was late.
         if max(there, default=version) > version:
-            raise self._conflict(
-                max(there)
-            )  # what this one has written was there once, and made way
+            raise self._conflict(max(there))
         for former in there - {version}:
             self._system.delete(self._of_version(former))
 
     def _conflict(self, version: int) -> HostError:
         return HostError(
-            "a job's folder is written by one run at a time, got another one that has written "
+            "only one run at a time may write a job's folder, but another one has written "
             f"{self._of_version(version)!r} meanwhile; cancel one of them, and start the other again"
         )
 
     def remove_folder(self) -> None:
-        """Remove the folder with all that is in it; `finish_removal` does the rest for one who is killed."""
+        """Remove the folder with all that is in it; after a crash, `finish_removal` does the rest."""
         self._removal.touch()
         self.finish_removal()
 
     def finish_removal(self) -> None:
-        """Remove what is left of a folder whose removal was begun."""
+        """Remove the rest of a folder, if its removal was begun and did not finish."""
         if self._removal.exists():
             self._system.delete(self._address)
             self._removal.unlink()
@@ -265,7 +266,7 @@ class RemotePath:
 
 
 def _version_of(found: str, name: str) -> int | None:
-    """Return the version of a file that a name in its folder tells; None for other files."""
+    """Return which version of the file a name in its folder is; None for other files."""
     if found == name:
         return 0
     behind = found.removeprefix(f"{name}.")
@@ -273,22 +274,22 @@ def _version_of(found: str, name: str) -> int | None:
 
 
 FolderPath = Path | RemotePath
-"""A path in a folder, or that of the folder, wherever it is."""
+"""A path of a file or folder, on this machine or on a remote file system."""
 
 
 def local_path(path: str) -> Path:
     """Return the path of a file on this machine.
 
     Raises:
-        HostError: The path is an address on another machine.
+            HostError: The address names another machine or a remote file system.
     """
     if "://" not in path and not path.startswith("file:"):
         return Path(path)
     parts = urlsplit(path)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
         msg = (
-            f"files of jobs are on file systems that this machine has mounted, got {path!r}; mount it, "
-            "or read and write such addresses with Spark's DataFrames"
+            f"the files of a job must be on a file system that this machine has mounted, got {path!r}; "
+            "mount it, or read and write such addresses with Spark's DataFrames"
         )
         raise HostError(msg)
     return Path(unquote(parts.path))

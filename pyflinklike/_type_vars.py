@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type variables of public generic classes, which all default to Any, `Self` and `Unpack`.
+"""The type variables of public generic classes, which all default to Any; also `Self` and `Unpack`.
 
-By the defaults `ValueState`, `TypeInformation` or `OutputTag` without brackets, as PyFlink's users
-write them, are complete for a type checker, strict ones included (PEP 696).  Before Python 3.13
-`typing` has no defaults.  Only type checkers need them, and these know `typing_extensions` even if
-it is not installed.
+PyFlink's users write `ValueState`, `TypeInformation` or `OutputTag` without brackets.  With the defaults
+(PEP 696) such a name is complete even for a strict type checker.  `typing` has no defaults before
+Python 3.13.  Only type checkers need them, and these know `typing_extensions` even if it is not
+installed.
 """
 
 from __future__ import annotations

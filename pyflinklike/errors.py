@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions of pyflinklike, told apart by whose fault it is.
+"""The exceptions of pyflinklike: the class of an error says who has to act.
 
-Everything the package raises on purpose is a `PyflinklikeError`.  Its children
-name the culprit, because that decides who has to act:
+Everything the package raises on purpose is a `PyflinklikeError`.  Its children are:
 
-* `DeclarationError`: what the program declares (descriptors, types, settings)
-  contradicts itself or the rules.  Raised when it is declared, not when used.
-* `StateAccessError`: state or timers were touched where there is no current key.
+* `DeclarationError`: a declaration (a descriptor, a type, a setting) contradicts itself or the rules.
+  It is raised when the program declares it, not when it is used.
+* `StateAccessError`: the program touched state or timers while there was no current key.
 * `StateValueError`: a value does not fit the type its state was declared with.
 * `UserFunctionError`: the user's own code raised; the cause is chained.
 * `OutputError`: the user's code yielded something that does not fit the output type.
-* `IncompatibleStateError`, `CorruptStateError`: what was restored cannot be used.
+* `IncompatibleStateError`, `CorruptStateError`: the restored state cannot be used.
 * `StateStoreError` and its children: a store of `pyflinklike.stores` was used wrongly.
-* `HostError`: Spark refused, or is not set up for what is asked of it.
-* `BrokerError` and its children: a Kafka broker is away, refused, or has lost what was asked for.
+* `HostError`: Spark refused a request, or is not set up for it.
+* `BrokerError` and its children: a Kafka broker is away, refused, or has lost the records.
 
-A message is one sentence of rule, what was got, and the remedy.
+A message says which rule was broken, what was given instead, and what to do.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class PyflinklikeError(Exception):
     """Base of every error that pyflinklike raises on purpose."""
 
     if sys.version_info < (3, 11):
-
+        # Libraries that support Python 3.10 look for notes under this name.
         def add_note(self, note: str, /) -> None:
             """Keep a note, as every exception does from Python 3.11 on; Python 3.10 shows none."""
             self.__notes__ = [*getattr(self, "__notes__", ()), note]
@@ -83,11 +82,11 @@ class DeclarationValueError(DeclarationError, ValueError):
 
 
 class RefusedNameError(DeclarationError, AttributeError):
-    """A name of PyFlink was used that cannot be had here; the message says what does the same."""
+    """The program used a name of PyFlink that is missing here; the message names a replacement."""
 
 
 class StateAccessError(PyflinklikeError):
-    """State or timers were touched outside a keyed call."""
+    """The program touched state or timers outside a keyed call."""
 
 
 class StateValueError(PyflinklikeError, TypeError):
@@ -95,7 +94,7 @@ class StateValueError(PyflinklikeError, TypeError):
 
 
 class UserFunctionError(PyflinklikeError):
-    """The user's function raised; the message names the line, `__cause__` is what it raised."""
+    """The user's function raised; the message names the line, and `__cause__` is the user's error."""
 
 
 class OutputError(UserFunctionError):
@@ -103,7 +102,7 @@ class OutputError(UserFunctionError):
 
 
 class IncompatibleStateError(PyflinklikeError):
-    """Restored state was written under a declaration this program contradicts."""
+    """The restored state was written under a declaration that contradicts this program's."""
 
 
 class CorruptStateError(PyflinklikeError):
@@ -111,34 +110,34 @@ class CorruptStateError(PyflinklikeError):
 
 
 class HostError(PyflinklikeError):
-    """Spark refuses what is asked of it; the message names the setting to change."""
+    """Spark refuses a request; the message names the setting to change."""
 
 
 class RequirementError(HostError, ImportError):
-    """A package that Spark needs is missing, or of a version that does not go with it."""
+    """A package that Spark needs is missing, or its version does not go with Spark's."""
 
 
 class LocalStateError(HostError):
     """The working state on a worker's disk cannot be read; durable state is not affected.
 
-    A backend raises it once it has let go of that state; the runtime reads the log instead.
+    A backend raises it after it has dropped that state; the runtime reads the log instead.
     """
 
 
 class BrokerError(PyflinklikeError):
-    """A Kafka broker cannot be reached, or refuses what is asked of it."""
+    """A Kafka broker cannot be reached, or refuses a request."""
 
 
 class DataLossError(BrokerError):
-    """Records that were to be read are no longer in their topic."""
+    """Records that a query still had to read are no longer in their topic."""
 
 
 class DeliveryError(BrokerError):
-    """A record that was to be written did not arrive in its topic, or may not have."""
+    """A record did not arrive in its topic, or may not have arrived."""
 
 
 class StateStoreError(PyflinklikeError):
-    """A store, or a cursor over one, was used in a way it does not allow."""
+    """A program used a store, or a cursor over one, in a way that it does not allow."""
 
 
 class StoreNotInitializedError(StateStoreError):
@@ -164,11 +163,11 @@ class UnknownStoreError(StateStoreError, KeyError):
 
 
 class ScanDisabledError(StateStoreError):
-    """A query of a view or a replica would read all of it, which it was not allowed to."""
+    """A query would read all of a view or a replica, and the user has not allowed that."""
 
 
 class StaleStateError(StateStoreError, TimeoutError):
-    """A replica of a query's state has not come as far as was asked for."""
+    """A replica of a query's state is still older than the caller allows."""
 
 
 class QueueOverflowError(StateStoreError):
@@ -176,7 +175,7 @@ class QueueOverflowError(StateStoreError):
 
 
 class UnknownBatchError(StateStoreError, KeyError):
-    """A view or a checkpoint never had that batch, or no longer keeps what it was after it."""
+    """A view or a checkpoint never had that batch, or no longer keeps its result."""
 
     __str__ = Exception.__str__
 
@@ -188,9 +187,10 @@ class UnknownStateError(PyflinklikeError, KeyError):
 
 
 class UpsertError(StateStoreError):
-    """An upsert could not be applied; it is kept as a value, and raised where that is read.
+    """An upsert could not be applied.
 
-    It is a value among values: equal to one of the same class and message.
+    The error is kept in the place of the value, and raised when somebody reads that value.  As a
+    value it is equal to every error of the same class and message.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -219,4 +219,4 @@ class OrderKeyError(UpsertError):
 
 
 class UpsertStateError(StateStoreError, RuntimeError):
-    """An `UpsertState` was read before its collection was whole, or completed twice."""
+    """A program read an `UpsertState` before its collection was whole, or completed it twice."""

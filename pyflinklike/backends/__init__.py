@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a writer of a state backend works with.
+"""The names with which you write a state backend of your own.
 
-`KeyedBackend` is the base class of ours, too; `Table` has the six rules that every backend keeps.
-`HeapTableData` and `new_table` are the tables of the default backend, which others may borrow.
+The backends of this package derive from `KeyedBackend`, too.  `Table` states the six rules that every
+backend keeps.  `HeapTableData` and `new_table` are the tables of the default backend, and yours may use
+them.
 """
 
 from pyflinklike._changelog.working_state import KeyedStateBackend, LocalStateBackend, WorkingState

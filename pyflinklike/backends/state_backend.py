@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State backends: the settings of one, and the tables that it makes for an operator.
+"""State backends: their settings, and the tables that they make for an operator.
 
-A `StateBackend` is chosen once per operator, pickled to the workers and shared by their threads, so
-it holds settings and no state.  Its `create_keyed_state_backend` makes the tables of one operator,
-a `KeyedStateBackend`.  `KeyedBackend` has everything of these that does not depend on where entries
-lie.  `pyflinklike.testing.conformance` tells whether a backend of your own is right.
+A program chooses one `StateBackend` per operator.  It is pickled to the workers and shared by their
+threads, so it holds settings and no state.  Its `create_keyed_state_backend` makes the tables of one
+operator, a `KeyedStateBackend`.  `KeyedBackend` has the parts of these that do not depend on where
+entries lie.  If you write a backend, run `pyflinklike.testing.conformance` to check it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ __all__ = ["KeyedBackend", "LoggedTable", "StateBackend"]
 
 
 class StateBackend(WithoutJava, ABC):
-    """The choice of where working state is kept; immutable, picklable and thread-safe."""
+    """The place in which working state is kept; immutable, picklable and thread-safe."""
 
     @abstractmethod
     def create_keyed_state_backend(self, current: CurrentKey, owner: str) -> KeyedStateBackend:
         """Create the tables of one operator instance.
 
         Args:
-            current: Tells the tables the current key.
-            owner: Names the operator of one query: only its own working state is kept warm for it.
+            current: Holds the current key, under which tables look.
+            owner: The name of the operator in its query.  Working state that is kept warm under this
+                name is used only by an operator of the same name.
         """
 
     def __str__(self) -> str:
@@ -38,20 +39,20 @@ class StateBackend(WithoutJava, ABC):
 
 
 class LoggedTable(Table, Protocol):
-    """A table that can tell what changed in it, and take over entries from a log."""
+    """A table that reports its changes, and takes over entries from a log."""
 
     def drain(self) -> TableChanges:
-        """Return what changed since the last drain, and count it as taken."""
+        """Return the changes since the last drain, and count them as taken."""
 
     def apply(self, changes: TableChanges) -> None:
         """Take over entries; they do not count as changed."""
 
     def contents(self) -> TableChanges:
-        """Return every entry of the key group, as changes to an empty one."""
+        """Return every entry of the key group, as changes to an empty key group."""
 
 
 T = TypeVar("T", bound=LoggedTable)
-"""A backend's type of tables."""
+"""The class of a backend's tables."""
 
 
 class KeyedBackend(ABC, Generic[T]):
@@ -62,8 +63,8 @@ class KeyedBackend(ABC, Generic[T]):
     kept warm, and each key group is rebuilt from its log in every micro-batch.
 
     Args:
-        current: Tells the tables the current key.
-        owner: Names the operator of one query, whose working state this is.
+        current: Holds the current key, under which tables look.
+        owner: The name of the operator in its query, whose working state this is.
     """
 
     is_persistent = False
@@ -77,25 +78,25 @@ class KeyedBackend(ABC, Generic[T]):
 
     @abstractmethod
     def new_table(self, spec: TableSpec) -> T:
-        """Create a table; `spec.key_of(current)` is the key to look under."""
+        """Create a table; it looks under the key that `spec.key_of(current)` returns."""
 
     @abstractmethod
     def new_data(self, spec: TableSpec) -> Any:
-        """Create a table's data of a key group without entries."""
+        """Create a table's data for a key group that has no entries yet."""
 
     @abstractmethod
     def point(self, table: T, index: int, data: Any) -> None:
         """Turn a table to a key group.
 
         Args:
-            table: The table.
-            index: Index of the key group.
-            data: The table's data of that group, which `new_data` made and the table has changed
+            table: A table that `new_table` made.
+            index: The index of the key group.
+            data: The table's data of that group.  `new_data` made it, and the table has changed it
                 since.
         """
 
     def table(self, spec: TableSpec) -> T:
-        """Return the table of a state, created at its first use."""
+        """Return the table of a state; the first call creates it."""
         table = self._tables.get(spec.name)
         if table is None:
             table = self._tables[spec.name] = self.new_table(spec)
@@ -106,8 +107,8 @@ class KeyedBackend(ABC, Generic[T]):
         """Point every table at the working state of a key group.
 
         Args:
-            index: Index of the key group.
-            tables: The data of the group by table name; data of tables that have none is added.
+            index: The index of the key group.
+            tables: The data of the group by table name; tables that are missing get new data here.
         """
         self._index, self._data = index, tables
         for table in self._tables.values():
@@ -121,20 +122,20 @@ class KeyedBackend(ABC, Generic[T]):
         self.point(table, self._index, data)
 
     def takes_columns(self, spec: TableSpec) -> bool:
-        """Return False: entries are restored one by one."""
+        """Return False: this backend restores entries one by one."""
         return False
 
     def drain(self) -> Sequence[Changes]:
-        """Return what changed since the last drain."""
+        """Return the changes since the last drain."""
         return [table.drain() for table in self._tables.values()]
 
     def discard_changes(self) -> None:
-        """Forget what changed."""
+        """Forget all changes since the last drain."""
         for table in self._tables.values():
             table.drain()
 
     def apply(self, changes: Any) -> None:
-        """Take over restored entries of a table that was created before."""
+        """Take over restored entries of a table that exists already."""
         self._tables[changes.spec.name].apply(changes)
 
     def contents(self) -> Sequence[Changes]:
@@ -146,14 +147,14 @@ class KeyedBackend(ABC, Generic[T]):
         return sum(table.count() for table in self._tables.values())
 
     def take_warm(self, index: int) -> WorkingState | None:
-        """Return None: nothing is kept warm."""
+        """Return None: this class keeps nothing warm."""
         return None
 
     def keep_warm(self, state: WorkingState) -> None:
-        """Drop the working state: nothing is kept warm."""
+        """Drop the working state: this class keeps nothing warm."""
 
     def release(self) -> None:
-        """Release nothing: no other process can want what is in memory."""
+        """Release nothing: no other process waits for what is in memory."""
 
     def close(self) -> None:
         """Forget the tables."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user's function subclasses and receives: contexts, timers, side outputs, metrics.
+"""The classes that a user's function derives from and receives: contexts, timers, outputs, metrics.
 
-Declarations and documentation only; `pyflinklike._runtime` has what runs.
+This room only declares and documents them; `pyflinklike._runtime` has the code that runs.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slips in the code of a function that raise nothing: a warning once, before it runs.
+"""Warnings, before a function runs, about mistakes in its code that would raise nothing.
 
-There are three: a generator that is called without a loop, a timer without `on_timer`, and a plain
-assignment over a state.  The names in the compiled code say whether there may be such a slip; only
-then the source is read, if it is at hand.
+There are three such mistakes: to call a generator without a loop, to register a timer without an
+`on_timer`, and to assign over a state.  First the names in the compiled code show whether there may be
+such a mistake; only then the source is read, if it is at hand.
 """
 
 from __future__ import annotations
@@ -35,15 +35,11 @@ _GETTERS: Final = frozenset(
     }
 )
 _REGISTERS: Final = frozenset({"register_event_time_timer", "register_processing_time_timer"})
-_SEEN: Final[WeakSet[type]] = WeakSet()
+_SEEN: Final[WeakSet[type]] = WeakSet()  # weak, or classes made in a notebook would stay for ever
 
 
 def warn_of_slips(function: object) -> None:
-    """Warn of slips in the code of a function, once for each class.
-
-    Args:
-        function: The user's function.
-    """
+    """Warn of slips in the code of a function, once for each class."""
     kind = type(function)
     if kind in _SEEN:
         return
@@ -51,7 +47,7 @@ def warn_of_slips(function: object) -> None:
     methods = dict(_methods_of(kind))
     name = kind.__qualname__
     registers = [each for each in methods.values() if _REGISTERS & _names(each.__code__)]
-    # A columnar function has on_timers, and without it cannot register any.
+    # A function of columns has `on_timers` instead, and without it cannot register a timer.
     if registers and _is_ours(getattr(kind, "on_timer", None)):
         tell_once(
             f"a timer calls on_timer when it is due, got {name}, which registers timers "
@@ -71,10 +67,10 @@ def warn_of_slips(function: object) -> None:
 
 
 def overwritten_states(kind: type) -> dict[str, str]:
-    """Return the attributes that hold a state after `open`, and that other methods assign anew.
+    """Return the attributes that hold a state after `open`, and that other methods assign again.
 
     Args:
-        kind: The class of a function.
+        kind: The class of a user's function.
 
     Returns:
         The file and line of the assignment, by the name of the attribute.
@@ -83,6 +79,7 @@ def overwritten_states(kind: type) -> dict[str, str]:
     opening = methods.pop("open", None)
     methods.pop("__init__", None)
     if opening is None or not _GETTERS & _names(opening.__code__):
+        # Compiled code is quick to look at, so the source is parsed only if there is a suspect.
         return {}
     found = {}
     for method in methods.values():
@@ -99,7 +96,7 @@ def overwritten_states(kind: type) -> dict[str, str]:
 
 
 def _methods_of(kind: type) -> Iterator[tuple[str, FunctionType]]:
-    """Yield the methods of the user's classes, as an instance has them."""
+    """Yield the methods of the user's classes; a class overrides its bases."""
     for each in reversed(kind.__mro__):
         if not _is_ours(each):
             for name, member in vars(each).items():
@@ -123,7 +120,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _stored(code: CodeType) -> set[str]:
-    """Return the names of the attributes that a code assigns, of whatever object."""
+    """Return the names of the attributes that the code assigns, to any object."""
     return {
         each.argval
         for part in _codes(code)
@@ -133,7 +130,7 @@ def _stored(code: CodeType) -> set[str]:
 
 
 def _tree(method: FunctionType) -> Any:
-    """Return the definition of a method as its source has it, or None."""
+    """Return the definition of a method from its source, or None."""
     try:
         lines, _ = inspect.getsourcelines(method)
         (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
@@ -169,7 +166,7 @@ def _is_generator(thing: Any) -> bool:
 
 
 def _assignments(method: FunctionType) -> Iterator[tuple[str, int, ast.expr]]:
-    """Yield the assignments to attributes of `self`: name, line and value."""
+    """Yield name, line and value of the assignments to attributes of `self`."""
     tree = _tree(method)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
@@ -192,7 +189,7 @@ def _is_getter(value: ast.expr) -> bool:
 
 
 def _is_handle(value: ast.expr) -> bool:
-    """Return whether a value may be a state itself: obtained anew, or chosen among attributes."""
+    """Return whether a value may be a state itself: a getter's result, or one of the attributes."""
     if isinstance(value, ast.IfExp):
         return _is_handle(value.body) and _is_handle(value.orelse)
     if isinstance(value, ast.Subscript):

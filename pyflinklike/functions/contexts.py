@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contexts of a function: its states, the place where it runs, and its timers.
+"""The contexts of a function: its states, its parallel instance, and its timers.
 
-The runtime subclasses these classes.  To the user a context is valid during the call that receives
-it.  Names and signatures are those of `pyflink.datastream`; all times are ms since the epoch.
+The runtime derives from these classes.  A user may use a context only during the call that receives it.
+Names and signatures are PyFlink's (`pyflink.datastream`); all times are ms since the epoch.
 
-Programs of this library, such as the window operator, have state and timers that belong to a pair:
-the key, and a namespace of it, such as a window.  Users of such a program see its own names:
+Programs of this library, such as the window operator, keep some state and timers under a pair: a key and
+a *namespace* of that key, such as a window.  Users of such a program see the program's own names for it:
 `window_state()`, or `get_partitioned_state` of a trigger.
 """
 
@@ -52,13 +52,13 @@ S_co = TypeVar("S_co", covariant=True)
 
 
 class KeyedStateStore(ABC):
-    """Where a function obtains its state, as `pyflink.datastream.KeyedStateStore`.
+    """The object from which a function gets its states, as `pyflink.datastream.KeyedStateStore`.
 
-    A state that was obtained once follows the current key by itself.  Asking twice for one name
-    returns the same state.
+    A function gets each state once, in `open`, and the state follows the current key by itself.  A
+    second call with the same name returns the same state.
 
-    All five methods raise a `DeclarationError` where the name is taken by a state that is declared
-    otherwise, and an `IncompatibleStateError` where the state restored under it does not fit.
+    All five methods raise a `DeclarationError` if the function has declared another state under the
+    name, and an `IncompatibleStateError` if the state restored under the name does not fit.
     """
 
     @abstractmethod
@@ -85,7 +85,7 @@ class KeyedStateStore(ABC):
 
 
 class Attempt(Protocol):
-    """Calls the user's function within a call of a program of ours, as a part that fails alone."""
+    """Calls the user's function inside a call of a program of ours, so that it can fail alone."""
 
     def __call__(
         self,
@@ -95,24 +95,24 @@ class Attempt(Protocol):
         *,
         settled: bool = False,
     ) -> Sequence[Any] | None:
-        """Make a call; where it raises, undo what it did, put out its dead letter, and go on.
+        """Make a call; if it raises, undo what it did, write its dead letter, and go on.
 
         Args:
-            call: Makes it, and returns its outputs, which stay as they are.
-            subject: Shows what the function was called with, once the call is undone.
-            name: The name of the method, for messages; None if the traceback tells it.
-            settled: Whether all stands that was done before, whatever comes.  Else it is undone if
-                the whole call fails, and the letter's capsule begins before it.
+            call: Makes the call and returns its outputs, which this does not change.
+            subject: Returns what the function was called with, as text; used after the call is undone.
+            name: The name of the method, for messages; None if the traceback has it.
+            settled: Whether everything done before this call stays, whatever happens.  Otherwise it
+                is undone if the whole call fails, and the letter's capsule begins before it.
 
         Returns:
-            The outputs, which the program gives out; None if the call failed.
+            The outputs, which the program emits; None if the call failed.
         """
 
 
 class RuntimeContext(KeyedStateStore):
-    """What a function may know of the place where it runs; `Function.open` receives it."""
+    """The facts about a function's operator and instance; `Function.open` receives this object."""
 
-    _attempt: Attempt | None = None  # for programs of ours; None if no letters are made
+    _attempt: Attempt | None = None  # for programs of ours; None if failures make no dead letters
 
     @abstractmethod
     def get_task_name(self) -> str:
@@ -132,7 +132,7 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_attempt_number(self) -> int:
-        """Return how often this instance was tried before, so 0 at first."""
+        """Return how often this instance was started before; 0 for the first attempt."""
 
     def get_task_name_with_subtasks(self) -> str:
         """Return the name with index (from 1, as in Flink) and parallelism: MyTask (3/6)."""
@@ -148,16 +148,16 @@ class RuntimeContext(KeyedStateStore):
     def get_metrics_group(self) -> MetricGroup:
         """Return the group in which this function registers its metrics."""
 
-    # Not abstract: PyFlink's contexts have none.
+    # Not abstract, because PyFlink's contexts do not have it.
     def get_store(self, store_descriptor: StoreDeclaration[S]) -> S:
-        """Return the store of `pyflinklike.stores` of this declaration.
+        """Return the store of `pyflinklike.stores` that a descriptor declares.
 
-        Like a state it is obtained once in `open` and follows the current key by itself; asking
-        twice returns the same store.
+        A function gets a store once, in `open`, like a state, and the store follows the current key
+        by itself.  A second call returns the same store.
 
         Raises:
-            DeclarationTypeError: It is no descriptor of a store.
-            DeclarationError: The name is taken by something declared otherwise.
+            DeclarationTypeError: The argument is no descriptor of a store.
+            DeclarationError: The function has declared something else under the name.
             IncompatibleStateError: The store restored under the name does not fit.
         """
         msg = f"{type(self).__name__} has no stores, got {shown(store_descriptor)}; use state"
@@ -165,7 +165,7 @@ class RuntimeContext(KeyedStateStore):
 
 
 class StoreDeclaration(Protocol[S_co]):
-    """The part of a store's descriptor that this layer knows: the store that it declares."""
+    """The part of a store's descriptor that functions use: it makes the store."""
 
     noun: ClassVar[str]
     """The name of its kind."""
@@ -184,10 +184,10 @@ class StoreDeclaration(Protocol[S_co]):
 class TimerService(ABC):
     """The clock and the timers of the current key, as PyFlink's `TimerService`.
 
-    A timer is identified by key, time and domain: registering it twice fires it once.  A timer
-    never fires during its registration, however late it is.
+    A timer is identified by key, time and domain, so it fires once even if it is registered twice.
+    A timer never fires during its registration, however late it is.
 
-    The methods that touch timers raise a `StateAccessError` where there is no current key.
+    The methods that touch timers raise a `StateAccessError` if there is no current key.
     """
 
     @abstractmethod
@@ -200,34 +200,34 @@ class TimerService(ABC):
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Have `on_timer` called when the processing time reaches `timestamp`, in ms."""
+        """Let `on_timer` be called when the processing time reaches `timestamp`, in ms."""
 
     @abstractmethod
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Have `on_timer` called when the watermark reaches `timestamp`, in ms."""
+        """Let `on_timer` be called when the watermark reaches `timestamp`, in ms."""
 
     @abstractmethod
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Delete that timer of the current key; if there is none, nothing happens."""
+        """Delete the current key's timer at that time; if there is no such timer, do nothing."""
 
     @abstractmethod
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Delete that timer of the current key; if there is none, nothing happens."""
+        """Delete the current key's timer at that time; if there is no such timer, do nothing."""
 
-    # PyFlink has no such method; Spark's `listTimers` has them of the one domain of a query.
+    # PyFlink cannot list timers.  Spark's `listTimers` can, but a query of Spark's has only one domain.
 
     @abstractmethod
     def list_processing_time_timers(self) -> list[int]:
         """Return the times in ms of the current key's processing-time timers, ascending.
 
-        A timer that is firing is not among them: it is removed before `on_timer` is called.
+        A timer that is firing is not in the list: it is removed before `on_timer` is called.
         """
 
     @abstractmethod
     def list_event_time_timers(self) -> list[int]:
         """Return the times in ms of the current key's event-time timers, ascending.
 
-        A timer that is firing is not among them: it is removed before `on_timer` is called.
+        A timer that is firing is not in the list: it is removed before `on_timer` is called.
         """
 
 
@@ -235,13 +235,13 @@ class TimerService(ABC):
 
 
 class NamespacedRuntimeContext(RuntimeContext):
-    """The context with which a `NamespacedFunction` is opened.
+    """The context that `open` of a `NamespacedFunction` receives.
 
-    Its other states (`get_state` and so on) belong to the key alone, as those of any function.
+    Its other states (`get_state` and so on) belong to the key alone, like the states of any function.
     """
 
     current: CurrentKey
-    """Has the current key, and takes the current namespace."""
+    """The current key, and the current namespace, which the function sets."""
     timers: NamespacedTimerService
     """The clock, and the timers of the current key and namespace."""
 
@@ -256,23 +256,23 @@ class NamespacedRuntimeContext(RuntimeContext):
         """Return the state of the current key and the current namespace.
 
         Args:
-            name: The name of its table, unique among all states of the function.
-            state_descriptor: The rest of its declaration; its own name is for messages.
-            kind: The kind of state under which it is stored; state of another kind is refused.
-                None takes that of the descriptor.
+            name: The name of the state's table, which no other state of the function has.
+            state_descriptor: The rest of its declaration; messages use the descriptor's own name.
+            kind: The kind of state under which it is stored; restored state of another kind is
+                refused.  None takes the kind of the descriptor.
             settings: Other parts of the declaration that must not change between runs.
 
         Raises:
-            DeclarationError: The name is taken by a state that is declared otherwise.
+            DeclarationError: The function has declared another state under the name.
             IncompatibleStateError: The state restored under the name does not fit.
         """
 
     @abstractmethod
     def reserve(self, state_descriptor: StateDescriptor) -> None:
-        """Reserve a state of the key for the program: a user's declaration of that name is refused.
+        """Reserve a state of the key for the program, so that a user's state of that name is refused.
 
         Args:
-            state_descriptor: The very object with which the program itself obtains the state.
+            state_descriptor: The same object with which the program itself gets the state.
         """
 
     @abstractmethod
@@ -280,12 +280,12 @@ class NamespacedRuntimeContext(RuntimeContext):
         """Move the current key's contents of some namespaces of a state into another one.
 
         Args:
-            name: The name of the state's table, which was obtained before.
-            target: The namespace that receives the contents, frozen.
-            sources: The namespaces that lose them, frozen.
+            name: The name of the state's table; the program has got the state before.
+            target: The namespace that receives the contents, in frozen form.
+            sources: The namespaces that lose them, in frozen form.
 
         Raises:
-            DeclarationTypeError: It is not a list, reducing or aggregating state.
+            DeclarationTypeError: The state is no list, reducing or aggregating state.
         """
 
 
@@ -294,4 +294,4 @@ class NamespacedTimerService(TimerService):
 
     @abstractmethod
     def has_event_time_timer(self, timestamp: int) -> bool:
-        """Return whether a timer for that time, in ms, is registered."""
+        """Return whether the current key and namespace have a timer for that time, in ms."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dead letters: a record or timer on which a function raises becomes a row of a side output."""
+"""Dead letters: if a function raises on a record or timer, that becomes a row of a side output."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ LETTER_FIELDS = (
 """The columns of a dead letter behind those of its key, with their types."""
 
 FEW = 10
-"""The dead letters of a task that never fail it, where their share is bounded."""
+"""So many dead letters never fail a task, if `at_most` is a share."""
 
 
 @attrs.frozen(init=False)
 class DeadLetters:
-    """Have a query go on where its function raises: the record or timer becomes a dead letter.
+    """Let a query go on if its function raises: the record or timer becomes a dead letter.
 
-    What the call had written, registered, deleted and yielded is undone, as if the record had not
-    come; a timer that failed is gone.  Windows and joins undo one call of the user's
-    function, and go on, purge and end as if it had succeeded.  A dead letter is a row of the side output `tag`: the columns
-    of the key (`key` in a harness), and
+    Everything that the call has written, registered, deleted and yielded is undone, as if the record
+    had not come; a timer that failed is gone.  Windows and joins undo one call of the user's function,
+    and go on, purge and end as if it had succeeded.  A dead letter is a row of the side output `tag`.
+    It has the columns of the key (`key` in a harness), and
 
     | column | is |
     |---|---|
@@ -52,30 +52,35 @@ class DeadLetters:
     | `timestamp` | the event time of the element, or the time of the timer, in ms; null without one |
     | `watermark`, `processing_time` | the times during the call, in ms |
     | `batch` | the number of the micro-batch; null in a batch and in a harness |
-    | `error_class`, `message` | of the error |
+    | `error_class`, `message` | the class and the message of the error |
     | `raised_at` | the user's line: file, line and function |
     | `traceback` | the traceback, shortened to its last 8,000 characters |
     | `capsule` | bytes from which a harness makes the call again: `of_failure` of the harnesses |
 
-    A capsule has what the states, stores and timers of the key held before the call, the element
-    or timer, and the times.  It is null if that takes more than `capsule_bytes`, or if the element
-    can be written neither as plain values nor, if the operator may unpickle, as a pickle.
+    A capsule has the states, stores and timers of the key before the call, the element or timer, and
+    the times.  It is null if that takes more than `capsule_bytes`.  It is also null if the element can
+    be written neither as plain values nor, if the operator may unpickle, as a pickle.
 
-    A bug in a new version must not turn a whole topic into dead letters.  So a task in which there
-    are more than `at_most` fails, and the query with it: a share of its records and timers with
-    `per="record"`, which is judged at the end of the task, over the micro-batch and over the last
-    ones, and never for ten letters or fewer; a number in a micro-batch with `per="batch"`.  A
-    harness judges no share.
+    A bug in a new version must not turn a whole topic into dead letters.  So a task fails, and the query
+    with it, if it has more dead letters than `at_most`.  With `per="record"` that is a share of the
+    task's records and timers.  It is judged at the end of the task, over the micro-batch and over the
+    last ones, and never for ten letters or fewer.  With `per="batch"` it is a number in a micro-batch.
+    A harness judges no share.
 
-    Errors that are not the record's always fail the query: those of declarations, of outputs,
-    of damaged or incompatible state, of the host, of brokers, and a lack of memory.
+    Some errors are not the record's fault, and always fail the query: errors of declarations, of
+    outputs, of damaged or incompatible state, of the host, of brokers, and a lack of memory.
+
+    Example:
+        ```python
+        letters = DeadLetters("dead", at_most=0.001)
+        ```
 
     Args:
         tag: The side output, or its name.
-        at_most: A share of the records and timers of a task, between 0 and 1; or a number.
+        at_most: A share of the records and timers of a task, between 0 and 1; or a number of letters.
         per: "record" if `at_most` is a share of the records, "batch" if it is a number in a
-            micro-batch (a harness is one).
-        capsule_bytes: The most bytes of a capsule; 0 for no capsules.
+            micro-batch.  A harness counts as one micro-batch.
+        capsule_bytes: The most bytes of a capsule; 0 makes no capsules.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.

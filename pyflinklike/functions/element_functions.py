@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one element that need neither its time nor its key, and those that choose its key.
+"""Functions of one element that need neither its time nor its key, and functions that choose its key.
 
-Names are those of `pyflink.datastream`.  On a keyed stream `open` of a map, flat_map or filter
-function may obtain state of keys, as in Flink; on a stream without keys the same classes have none.
+Names are PyFlink's (`pyflink.datastream`).  On a keyed stream `open` of a map, flat_map or filter
+function may get state of keys, as in Flink; on a stream without keys these classes have no state.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 class MapFunction(Function, ABC):
     """Makes one output of each element.
 
-    As `pyflink.datastream.MapFunction`; on a keyed stream state per key is obtained in `open`.
+    As `pyflink.datastream.MapFunction`; on a keyed stream `open` may get state per key.
     """
 
     @abstractmethod
@@ -46,31 +46,31 @@ class MapFunction(Function, ABC):
 class FlatMapFunction(Function, ABC):
     """Makes any number of outputs of each element.
 
-    As `pyflink.datastream.FlatMapFunction`; on a keyed stream state per key is obtained in `open`.
+    As `pyflink.datastream.FlatMapFunction`; on a keyed stream `open` may get state per key.
     """
 
     @abstractmethod
     def flat_map(self, value: Any) -> Iterable[Any] | None:
-        """Return the outputs for an element; None is no output (in PyFlink it is an error)."""
+        """Return the outputs for an element; None means no output (in PyFlink it is an error)."""
 
 
 class FilterFunction(Function, ABC):
     """Chooses the elements that stay.
 
-    As `pyflink.datastream.FilterFunction`; on a keyed stream state per key is obtained in `open`.
+    As `pyflink.datastream.FilterFunction`; on a keyed stream `open` may get state per key.
     """
 
     @abstractmethod
     def filter(self, value: Any) -> Any:
-        """Return whether an element stays: any value, true or false to `bool`."""
+        """Return whether an element stays, as any value that `bool` takes."""
 
 
 def as_map_function(func: MapFunction | Callable[[Any], Any]) -> MapFunction:
-    """Return a `MapFunction` as it is, and a callable of an element as one.
+    """Return a `MapFunction` as it is, or make one of a callable that takes an element.
 
     Raises:
-        DeclarationTypeError: It is neither, or the class instead of an instance; or it cannot be
-            called with an element.
+        DeclarationTypeError: The argument is neither, or is the class instead of an instance, or
+            cannot be called with an element.
     """
     given = func if isinstance(func, MapFunction) else _Map(_callable(func, MapFunction))
     return check_methods(given)
@@ -79,11 +79,11 @@ def as_map_function(func: MapFunction | Callable[[Any], Any]) -> MapFunction:
 def as_flat_map_function(
     func: FlatMapFunction | Callable[[Any], Iterable[Any] | None],
 ) -> FlatMapFunction:
-    """Return a `FlatMapFunction` as it is, and a callable of an element as one.
+    """Return a `FlatMapFunction` as it is, or make one of a callable that takes an element.
 
     Raises:
-        DeclarationTypeError: It is neither, or the class instead of an instance; or it cannot be
-            called with an element.
+        DeclarationTypeError: The argument is neither, or is the class instead of an instance, or
+            cannot be called with an element.
     """
     given = (
         func if isinstance(func, FlatMapFunction) else _FlatMap(_callable(func, FlatMapFunction))
@@ -92,11 +92,11 @@ def as_flat_map_function(
 
 
 def as_filter_function(func: FilterFunction | Callable[[Any], Any]) -> FilterFunction:
-    """Return a `FilterFunction` as it is, and a callable of an element as one.
+    """Return a `FilterFunction` as it is, or make one of a callable that takes an element.
 
     Raises:
-        DeclarationTypeError: It is neither, or the class instead of an instance; or it cannot be
-            called with an element.
+        DeclarationTypeError: The argument is neither, or is the class instead of an instance, or
+            cannot be called with an element.
     """
     given = func if isinstance(func, FilterFunction) else _Filter(_callable(func, FilterFunction))
     return check_methods(given)
@@ -104,7 +104,7 @@ def as_filter_function(func: FilterFunction | Callable[[Any], Any]) -> FilterFun
 
 @attrs.frozen
 class _Map(MapFunction):
-    """A callable as a `MapFunction`: it is itself the method, so an element costs one call."""
+    """A callable as a `MapFunction`; the callable itself is the method, so an element costs one call."""
 
     func: Callable[[Any], Any]
     map = property(attrgetter("func"))
@@ -112,7 +112,7 @@ class _Map(MapFunction):
 
 @attrs.frozen
 class _FlatMap(FlatMapFunction):
-    """A callable as a `FlatMapFunction`, whose method is the callable itself."""
+    """A callable as a `FlatMapFunction`; the callable itself is the method."""
 
     func: Callable[[Any], Iterable[Any] | None]
     flat_map = property(attrgetter("func"))
@@ -120,18 +120,18 @@ class _FlatMap(FlatMapFunction):
 
 @attrs.frozen
 class _Filter(FilterFunction):
-    """A callable as a `FilterFunction`, whose method is the callable itself."""
+    """A callable as a `FilterFunction`; the callable itself is the method."""
 
     func: Callable[[Any], Any]
     filter = property(attrgetter("func"))
 
 
 def _callable(given: Any, kind: type[Function]) -> Callable[[Any], Any]:
-    """Return a callable itself.
+    """Return the argument if it can be called with elements.
 
     Raises:
-        DeclarationTypeError: It is not callable, or is a class of functions, which would be made anew
-            for every element.
+        DeclarationTypeError: The argument is not callable, or it is a class of functions, which would
+            make an object of every element.
     """
     is_a_class = isinstance(given, type) and issubclass(given, Function)
     if callable(given) and not is_a_class:
@@ -151,11 +151,11 @@ class KeySelector(Function, ABC):
 
     @abstractmethod
     def get_key(self, value: Any) -> Any:
-        """Return the key of an element: always the same key for an equal element."""
+        """Return the key of an element; equal elements must have the same key."""
 
 
 class NullByteKeySelector(KeySelector):
-    """Gives all elements the key 0, as PyFlink's."""
+    """Gives all elements the key 0, like PyFlink's class of this name."""
 
     def get_key(self, value: Any) -> int:  # noqa: ARG002
         """Return 0."""
@@ -163,11 +163,11 @@ class NullByteKeySelector(KeySelector):
 
 
 def as_key_selector(selector: KeySelector | Callable[[Any], Any]) -> KeySelector:
-    """Return a `KeySelector` as it is, and a callable of an element as one.
+    """Return a `KeySelector` as it is, or make one of a callable that takes an element.
 
     Raises:
-        DeclarationTypeError: It is neither, or the class instead of an instance; or it cannot be
-            called with an element.
+        DeclarationTypeError: The argument is neither, or is the class instead of an instance, or
+            cannot be called with an element.
     """
     if isinstance(selector, KeySelector):
         return check_methods(selector)
@@ -184,7 +184,7 @@ def as_key_selector(selector: KeySelector | Callable[[Any], Any]) -> KeySelector
 
 @attrs.frozen
 class _CallableKeySelector(KeySelector):
-    """A callable as a `KeySelector`: it is itself the method, so an element costs one call."""
+    """A callable as a `KeySelector`; the callable itself is the method, so an element costs one call."""
 
     func: Callable[[Any], Any]
     get_key = property(attrgetter("func"))
@@ -198,8 +198,8 @@ class Partitioner(Function, ABC):
         """Return the instance for a key.
 
         Args:
-            key: The key of the element.
-            num_partitions: How many instances there are.
+            key: The key of the element, from the key selector.
+            num_partitions: The number of parallel instances.
 
         Returns:
             A number from 0, less than `num_partitions`.

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics of a user's function, for its host to read.
+"""The metrics of a user's function, which its host reads.
 
-A metric is a few integers in the worker's memory.  It is not state: it belongs to no key, is not
-durable, and starts at zero wherever the function is opened.  The host reads it with
+A metric is a few integers in the worker's memory.  It is no state: it belongs to no key, is not
+durable, and starts at zero whenever the function is opened.  The host reads it with
 `MetricGroup.snapshot()` and reports it as its engine does.
 
-A metric is identified by its full name: the names of its groups and its own, joined by dots.  So a
-group is only a prefix, and `group.add_group("a").counter("b")` is the counter
-`group.counter("a.b")`.  Registering a name again returns the same metric; registering it again as
-another kind is an error.
+The full name of a metric identifies it: the names of its groups and its own, joined by dots.  So a
+group is only a prefix, and `group.add_group("a").counter("b")` is the counter `group.counter("a.b")`.
+If a name is registered again, the result is the same metric; another kind under the name is an error.
 
-Nothing here reads a clock: a meter only counts its events, and the rate follows from two snapshots
-and the time between them.  Kinds and signatures are those of `pyflink.metrics`.
+No code here reads a clock: a meter only counts its events, and the rate follows from two snapshots
+and the time between them.  Kinds and signatures are PyFlink's (`pyflink.metrics`).
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ __all__ = [
 
 @attrs.define(eq=False)
 class MetricGroup:
-    """Where metrics are registered, as `pyflink.metrics.MetricGroup`.
+    """The place where a function registers metrics, as `pyflink.metrics.MetricGroup`.
 
-    The methods that take a name raise a `DeclarationTypeError` where it is not a str, a
-    `DeclarationValueError` where it is empty, and a `DeclarationError` where a metric of
-    another kind has it.
+    The methods that take a name raise a `DeclarationTypeError` if it is not a str, a
+    `DeclarationValueError` if it is empty, and a `DeclarationError` if a metric of another kind has
+    the name.
     """
 
     _prefix: str = attrs.field(default="", init=False)
@@ -63,10 +62,9 @@ class MetricGroup:
         return self._register(name, Counter())
 
     def gauge(self, name: str, obj: Callable[[], int]) -> None:
-        """Let the host call `obj` when it wants the number; the last `obj` wins.
+        """Let the host call `obj` when it wants the number; a later `obj` of the name replaces it.
 
-        The last one wins because a function that is opened again must not be read through the
-        closure of its former self.
+        If a function is opened again, the closure of the earlier instance must not be read any more.
 
         Raises:
             DeclarationTypeError: `obj` is not callable.
@@ -78,7 +76,7 @@ class MetricGroup:
         self._register(name, _Gauge(obj)).read = obj
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """Return the meter of this name; its span is that of its first registration.
+        """Return the meter of this name; its span is the span of its first registration.
 
         Raises:
             DeclarationTypeError: The span is not an int.
@@ -124,11 +122,11 @@ class MetricGroup:
 
     @property
     def registered(self) -> Mapping[Any, Any]:
-        """All that is registered in the groups of the operator, now and later."""
+        """All metrics in the groups of the operator, also those that are registered later."""
         return self._metrics
 
     def mark(self) -> MetricMarks:
-        """Return what all metrics of this group have counted, for `go_back`."""
+        """Return the present counts of all metrics of this group, for `go_back`."""
         return [
             (each, _get_counts(each))
             for each in self._metrics.values()
@@ -136,7 +134,7 @@ class MetricGroup:
         ]
 
     def go_back(self, marks: MetricMarks) -> None:
-        """Forget what was counted since a mark; a metric that is new since then counts from 0."""
+        """Forget the counts since a mark; a metric that is new since then counts from 0."""
         known = {id(metric) for metric, _ in marks}
         for metric, counts in marks:
             _set_counts(metric, counts)
@@ -156,7 +154,7 @@ class MetricGroup:
 
 
 def _check_name(name: str) -> None:
-    """Refuse a name of a metric or group that is not a non-empty str."""
+    """Refuse a name of a metric or group that is empty or no str."""
     msg = (
         f"the name of a metric or group must be a non-empty str, got {shown(name)}; "
         f"give for example 'late_records'"
@@ -179,7 +177,7 @@ def _numbers(name: str, metric: _Metric) -> dict[str, Any]:
     except PyflinklikeError:
         raise
     except Exception as error:
-        msg = f"gauge {name!r} must return a number, it raised {shown(error)}; mend it"
+        msg = f"gauge {name!r} must return a number, it raised {shown(error)}; correct it"
         raise UserFunctionError(msg) from error
 
 
@@ -197,7 +195,7 @@ def _set_counts(metric: Any, counts: tuple[Any, ...]) -> None:
 
 
 class Metric:
-    """What a `MetricGroup` registers by a name, as `pyflink.metrics.Metric`."""
+    """The base of the metrics that a `MetricGroup` registers, as `pyflink.metrics.Metric`."""
 
     __slots__ = ()
 
@@ -217,7 +215,7 @@ class Counter(Metric):
         self._count -= n
 
     def get_count(self) -> int:
-        """Return the number now."""
+        """Return the present number."""
         return self._count
 
 
@@ -226,7 +224,7 @@ class Meter(Metric):
     """A number of events, for a rate.
 
     Args:
-        time_span_in_seconds: The number of seconds over which the reader is asked to average.
+        time_span_in_seconds: The number of seconds over which a reader should average.
     """
 
     time_span_in_seconds: int = 60
@@ -243,9 +241,9 @@ class Meter(Metric):
 
 @attrs.define(eq=False)
 class Distribution(Metric):
-    """Number, sum, least and greatest of some integers.
+    """The number, the sum, the least and the greatest of some integers.
 
-    `min` and `max` are None while there is no value.
+    `min` and `max` are None until the first value.
     """
 
     count: int = attrs.field(default=0, init=False)
@@ -275,17 +273,17 @@ _Metric = Counter | Meter | Distribution | _Gauge
 _M = TypeVar("_M", Counter, Meter, Distribution, _Gauge)
 
 MetricMarks = Sequence[tuple[Any, Any]]
-"""Metrics, and what each had counted."""
+"""Metrics, each with its counts."""
 
-# For a host that adds up what many tasks count
+# For a host that adds up the counts of many tasks
 
 
 class MetricIncrements:
-    """Says what a group's metrics counted since they were last asked.
+    """Returns how much the metrics of a group have counted since the last call.
 
     Counters and meters add up, and so do the count and the sum of a distribution.  Its least and
-    greatest values stand for themselves.  A gauge is read at that moment: of many tasks, the least
-    and the greatest reading are all that can be said.
+    greatest values do not.  A gauge is read when it is taken; over many tasks, a host can report only
+    the least and the greatest reading.
     """
 
     def __init__(self, group: MetricGroup) -> None:
@@ -293,7 +291,7 @@ class MetricIncrements:
         self._last: dict[str, int] = {}
 
     def begin(self) -> None:
-        """Begin another batch, which has least and greatest values of its own."""
+        """Begin another batch, which has its own least and greatest values."""
         for metric in self._metrics.values():
             if isinstance(metric, Distribution):
                 metric.min = metric.max = None
@@ -313,6 +311,7 @@ class MetricIncrements:
             elif not isinstance(metric, Distribution):
                 self._add(increments, own_name(name), metric.get_count())
             elif self._add(increments, f"{name}.count", metric.count):
+                # No value since the last call, so the least and greatest ones are old, too.
                 self._add(increments, f"{name}.sum", metric.sum)
                 if metric.min is not None and metric.max is not None:
                     increments.append(Increment(f"{name}.min", "min", metric.min))
@@ -332,19 +331,19 @@ SUMMARY_PARTS = (".count", ".sum", ".min", ".max")
 
 
 def own_name(name: str) -> str:
-    """Return the name of a counter or meter among increments, which no number of a summary has."""
+    """Return the name of a counter or meter among increments; no part of a summary has such a name."""
     return f"{name}=" if name.rstrip("=").endswith(SUMMARY_PARTS) else name
 
 
 def name_of_metric(own: str) -> str:
-    """Return the name that a user gave, for one among increments."""
+    """Return the name that a user gave to a metric, from its name among increments."""
     return own[:-1] if own.endswith("=") and own.rstrip("=").endswith(SUMMARY_PARTS) else own
 
 
 def by_names_of_metrics(numbers: Mapping[str, int]) -> dict[str, int]:
-    """Return numbers by the names that users gave; two that would be the same stay apart."""
+    """Return numbers by the names that users gave; if two names would be the same, they stay apart."""
     names = {own: name_of_metric(own) for own in numbers}
-    # The other one is a number of a summary, which keeps its name.
+    # If the names are the same, the other one is a part of a summary, and keeps its name.
     return {own if names.get(name) == name else name: numbers[own] for own, name in names.items()}
 
 
@@ -352,9 +351,9 @@ class Increment(NamedTuple):
     """A number for a host that adds up what many tasks count.
 
     Args:
-        name: The full name of the metric, and for a distribution or gauge which number of it.
+        name: The full name of the metric; for a distribution or gauge with the part, such as ".min".
         how: How a host combines the numbers of this name.
-        value: The number counted since the last increment, or a least or greatest value.
+        value: The number counted since the last increment, or the least or greatest value.
     """
 
     name: str

@@ -37,13 +37,21 @@ def _to_type_info(type_info: TypeInformation | list[TypeInformation] | None) -> 
 class OutputTag(Generic[T], WithoutJava):
     """The name and type of a side output, as `pyflink.datastream.OutputTag`.
 
-    Two tags of one id are the same tag, whatever their types, as in PyFlink, which looks outputs up
-    by id.
+    Two tags with the same id are the same tag, whatever their types, as in PyFlink, which finds
+    outputs by id.
+
+    Example:
+        ```python
+        late = OutputTag("late", Types.STRING())
+
+        def process_element(self, value, ctx):
+            yield late, "too late"
+        ```
 
     Args:
         tag_id: The name of the side output, not empty.
-        type_info: The type of the elements yielded to it; a list is a row of these types, None is
-            pickled objects.
+        type_info: The type of the elements yielded to it.  A list stands for a row of these types;
+            None stands for pickled objects.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -60,7 +68,7 @@ class OutputTag(Generic[T], WithoutJava):
     @overload
     def __init__(self: OutputTag[Any], tag_id: str, type_info: None = None) -> None: ...
     def __init__(self, tag_id: str, type_info: Any = None) -> None:
-        # Written out, as no converter can tell a type checker what `T` becomes.
+        # Written by hand, because no converter can show a type checker what `T` becomes.
         self.__attrs_init__(tag_id, type_info)
 
     @tag_id.validator
@@ -81,11 +89,11 @@ class OutputTag(Generic[T], WithoutJava):
 
 @attrs.frozen
 class ChangelogTag(OutputTag[T]):
-    """The side output of a store's changes: it knows the parts of a `ChangelogRecord`.
+    """The side output of a store's changes, with the parts of its `ChangelogRecord`.
 
-    On Spark a side output has columns.  A changelog's columns follow from the store's types and, if
-    the current key is part of the logged key, from the key columns of the stream, which only the
-    host knows.
+    On Spark a side output has columns.  A changelog's columns follow from the store's types.  If the
+    current key is part of the logged key, they also follow from the stream's key columns, which only
+    the host knows.
 
     Args:
         key_fields: Names and types of the store's part of a logged key.

@@ -1,27 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Process functions: of one element at a time, of two inputs, and with a broadcast input.
 
-One instance serves many keys.  What belongs to a key goes into state, obtained once in `open()`.
-An attribute of the function belongs to no key, is not durable, and is not shared between workers.
+One instance serves many keys.  Keep everything that belongs to a key in state, and get the states once,
+in `open()`.  An attribute of the function belongs to no key, is not durable, and is not shared between
+workers.
 
-Outputs are yielded: `yield value` goes to the main output, `yield tag, value` with an `OutputTag`
-to that side output.
+A function yields its outputs: `yield value` goes to the main output, and `yield tag, value` with an
+`OutputTag` goes to that side output.
 
-Two inputs that are keyed alike share one state and one set of timers.  Between two inputs there is
-no order: an element of one may come before an older one of the other.  A program that needs an
-order stores what comes first in state, and waits with a timer.
+Two inputs with the same key share one state and one set of timers.  Between two inputs there is no
+order: an element of one may come before an older element of the other.  If a program needs an order, it
+stores the first comer in state, and waits with a timer.
 
-A broadcast input brings what every key needs, such as rules, prices and models.  Its elements
+A broadcast input brings data that every key needs, such as rules, prices and models.  Its elements
 change broadcast state, a map that is the same for every key; elements of the other input read it.
-What `process_broadcast_element` does to that state must depend on its elements and on that state
-only, never on chance, the clock, or an attribute of the function.  Then the state is the same in
-every instance.
+`process_broadcast_element` must change that state only as its element and the state itself require,
+never by chance, by the clock, or by an attribute of the function.  Then the state is the same in every
+instance.
 
 Of operator state there is broadcast state, as in PyFlink, and no list or union list state.  Flink's
 Java API has list states for what belongs to an operator's instance instead of a key, above all the
 offsets of sources and the transactions of sinks.  On Spark, Spark itself stores both.
 
-Names are those of `pyflink.datastream`.
+Names are PyFlink's (`pyflink.datastream`).
 """
 
 from __future__ import annotations
@@ -69,12 +70,12 @@ __all__ = [
 class ProcessFunction(Function, ABC):
     """A function of one element at a time, of a stream without keys.
 
-    As `pyflink.datastream.ProcessFunction`.  It has neither state nor timers, both of which belong
-    to keys.
+    As `pyflink.datastream.ProcessFunction`.  It has neither state nor timers, because both belong to
+    keys.
     """
 
     class Context(ABC):
-        """What `process_element` may ask; valid during that call only."""
+        """The context of `process_element`; valid during that call only."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -82,14 +83,14 @@ class ProcessFunction(Function, ABC):
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """Return the time of the element in ms; None if it has none."""
+            """Return the time of the element in ms; None if it has no time."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
         """Process one element.
 
         Args:
-            value: The element.
+            value: The element, of the input's type.
             ctx: The element's time, and the clock.
 
         Returns:
@@ -101,11 +102,22 @@ class KeyedProcessFunction(Function, ABC):
     """A function of one element at a time, with state and timers per key.
 
     As `pyflink.datastream.KeyedProcessFunction`.  Both methods return their outputs as an iterable,
-    commonly by being generators, or return None for none.
+    usually because they are generators.  None means no outputs.
+
+    Example:
+        ```python
+        class Count(KeyedProcessFunction):
+            def open(self, runtime_context):
+                self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+            def process_element(self, value, ctx):
+                self.count.update((self.count.value() or 0) + 1)
+                yield ctx.get_current_key(), self.count.value()
+        ```
     """
 
     class Context(ABC):
-        """What `process_element` may ask; valid during that call only."""
+        """The context of `process_element`; valid during that call only."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -117,20 +129,20 @@ class KeyedProcessFunction(Function, ABC):
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """Return the time of the element or timer in ms; None if the element has none."""
+            """Return the time of the element or timer in ms; None if the element has no time."""
 
     class OnTimerContext(Context):
-        """What `on_timer` may ask; valid during that call only."""
+        """The context of `on_timer`; valid during that call only."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
             """Return the clock that the timer followed."""
 
-    # Not abstract: a function without state needs none.
+    # Not abstract, because a function may have no state.
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Obtain the states; called once before the first element.
+        """Get the states; called once before the first element.
 
-        There is no current key yet: states can be obtained, not read.
+        There is no current key yet, so states can be obtained but not read.
         """
 
     @abstractmethod
@@ -140,28 +152,27 @@ class KeyedProcessFunction(Function, ABC):
         """Process one element.
 
         Args:
-            value: The element.
+            value: The element, of the input's type.
             ctx: The element's key and time, and the timers of that key.
 
         Returns:
-            The outputs; a pair that begins with an `OutputTag` goes to that side
-            output.
+            The outputs; a pair that begins with an `OutputTag` goes to that side output.
         """
 
-    # The return type must admit the generators that override it.
+    # Functions override it with generators, so the return type must admit them.
     def on_timer(
         self,
-        timestamp: int,  # noqa: ARG002  for those who override it
+        timestamp: int,  # noqa: ARG002  for functions that override it
         ctx: KeyedProcessFunction.OnTimerContext,  # noqa: ARG002
     ) -> Iterable[Any] | None:
-        """Process a timer that is due; does nothing by default.
+        """Process a timer that is due; the default does nothing.
 
         Args:
-            timestamp: The time the timer was registered for, in ms.
+            timestamp: The time for which the timer was registered, in ms.
             ctx: The timer's key and domain, and the timers of that key.
 
         Returns:
-            The outputs, as of `process_element`.
+            The outputs, as for `process_element`.
         """
         return None
 
@@ -172,19 +183,19 @@ class KeyedProcessFunction(Function, ABC):
 class CoProcessFunction(Function, ABC):
     """A function of the elements of two inputs without keys.
 
-    As `pyflink.datastream.CoProcessFunction`.  It has neither state nor timers, both of which
-    belong to keys.
+    As `pyflink.datastream.CoProcessFunction`.  It has neither state nor timers, because both belong
+    to keys.
     """
 
     Context: TypeAlias = ProcessFunction.Context
-    """What `process_element1` and `process_element2` may ask; valid during that call only."""
+    """The context of `process_element1` and `process_element2`; valid during that call only."""
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
         """Process one element of the first input.
 
         Args:
-            value: The element.
+            value: The element, of the first input's type.
             ctx: The element's time, and the clock.
 
         Returns:
@@ -200,20 +211,20 @@ class KeyedCoProcessFunction(Function, ABC):
     """A function of the elements of two inputs, with state and timers per key.
 
     As `pyflink.datastream.KeyedCoProcessFunction`.  An element of either input finds the state and
-    the timers of its key.  The watermark is the smaller one of both inputs': a timer fires once
+    the timers of its key.  The watermark is the smaller one of the two inputs', so a timer fires once
     both inputs have reached its time.
     """
 
     Context: TypeAlias = KeyedProcessFunction.Context
-    """What `process_element1` and `process_element2` may ask; valid during that call only."""
+    """The context of `process_element1` and `process_element2`; valid during that call only."""
     OnTimerContext: TypeAlias = KeyedProcessFunction.OnTimerContext
-    """What `on_timer` may ask; valid during that call only."""
+    """The context of `on_timer`; valid during that call only."""
 
-    # Not abstract: a function without state needs none.
+    # Not abstract, because a function may have no state.
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Obtain the states; called once before the first element.
+        """Get the states; called once before the first element.
 
-        There is no current key yet: states can be obtained, not read.
+        There is no current key yet, so states can be obtained but not read.
         """
 
     @abstractmethod
@@ -223,7 +234,7 @@ class KeyedCoProcessFunction(Function, ABC):
         """Process one element of the first input.
 
         Args:
-            value: The element.
+            value: The element, of the first input's type.
             ctx: The element's key and time, and the timers of that key.
 
         Returns:
@@ -236,20 +247,20 @@ class KeyedCoProcessFunction(Function, ABC):
     ) -> Iterable[Any] | None:
         """Process one element of the second input, as `process_element1` does for the first."""
 
-    # The return type must admit the generators that override it.
+    # Functions override it with generators, so the return type must admit them.
     def on_timer(
         self,
-        timestamp: int,  # noqa: ARG002  for those who override it
+        timestamp: int,  # noqa: ARG002  for functions that override it
         ctx: KeyedProcessFunction.OnTimerContext,  # noqa: ARG002
     ) -> Iterable[Any] | None:
-        """Process a timer that is due; does nothing by default.
+        """Process a timer that is due; the default does nothing.
 
         Args:
-            timestamp: The time the timer was registered for, in ms.
+            timestamp: The time for which the timer was registered, in ms.
             ctx: The timer's key and domain, and the timers of that key.
 
         Returns:
-            The outputs, as of `process_element1`.
+            The outputs, as for `process_element1`.
         """
         return None
 
@@ -257,45 +268,45 @@ class KeyedCoProcessFunction(Function, ABC):
 class CoMapFunction(Function, ABC):
     """Makes at most one output of each element of two inputs.
 
-    As `pyflink.datastream.CoMapFunction`; state per key is obtained in `open`.
+    As `pyflink.datastream.CoMapFunction`; `open` may get state per key.
     """
 
     @abstractmethod
     def map1(self, value: Any) -> Any:
-        """Return the output for an element of the first input; None is no output."""
+        """Return the output for an element of the first input; None means no output."""
 
     @abstractmethod
     def map2(self, value: Any) -> Any:
-        """Return the output for an element of the second input; None is no output."""
+        """Return the output for an element of the second input; None means no output."""
 
 
 class CoFlatMapFunction(Function, ABC):
     """Makes any number of outputs of each element of two inputs.
 
-    As `pyflink.datastream.CoFlatMapFunction`; state per key is obtained in `open`.
+    As `pyflink.datastream.CoFlatMapFunction`; `open` may get state per key.
     """
 
     @abstractmethod
     def flat_map1(self, value: Any) -> Iterable[Any] | None:
-        """Return the outputs for an element of the first input; None is no output."""
+        """Return the outputs for an element of the first input; None means no output."""
 
     @abstractmethod
     def flat_map2(self, value: Any) -> Iterable[Any] | None:
-        """Return the outputs for an element of the second input; None is no output."""
+        """Return the outputs for an element of the second input; None means no output."""
 
 
-# Functions of two inputs of which one is broadcast
+# Functions of two inputs, one of them broadcast
 
 
 class BaseBroadcastProcessFunction(Function, ABC):
     """The base of both functions with a broadcast input."""
 
     class BaseContext(ABC):
-        """What each call may ask; valid during that call only."""
+        """The context that each call receives; valid during that call only."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """Return the time of the element in ms; None if it has none."""
+            """Return the time of the element in ms; None if it has no time."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
@@ -306,46 +317,46 @@ class BaseBroadcastProcessFunction(Function, ABC):
             """Return the watermark in ms; MIN_WATERMARK before the first event."""
 
     class ReadOnlyContext(BaseContext):
-        """What `process_element` may ask; valid during that call only."""
+        """The context of `process_element`; valid during that call only."""
 
         @abstractmethod
         def get_broadcast_state(
             self, state_descriptor: MapStateDescriptor[K, V]
         ) -> ReadOnlyBroadcastState[K, V]:
-            """Return the broadcast state of this declaration, to be read.
+            """Return the broadcast state of this declaration, which can only be read.
 
             Raises:
-                DeclarationError: `broadcast` did not name it.
+                DeclarationError: `broadcast` did not name the state.
             """
 
     class Context(BaseContext):
-        """What `process_broadcast_element` may ask; valid during that call only."""
+        """The context of `process_broadcast_element`; valid during that call only."""
 
         @abstractmethod
         def get_broadcast_state(
             self, state_descriptor: MapStateDescriptor[K, V]
         ) -> BroadcastState[K, V]:
-            """Return the broadcast state of this declaration, to be read and written.
+            """Return the broadcast state of this declaration, which can be read and written.
 
             Raises:
-                DeclarationError: `broadcast` did not name it.
+                DeclarationError: `broadcast` did not name the state.
             """
 
-    # Not abstract: broadcast state is declared with the input.
+    # Not abstract, because a function may use broadcast state alone, which is declared elsewhere.
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Obtain the states of keys; called once before the first element.
+        """Get the states of keys; called once before the first element.
 
-        There is no current key yet: states can be obtained, not read.
+        There is no current key yet, so states can be obtained but not read.
         """
 
     @abstractmethod
     def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
         """Process an element of the broadcast input, once in each parallel instance.
 
-        So its outputs come out once per instance, as in Flink: on Spark, once per partition.
+        So its outputs appear once per instance, as in Flink: on Spark, once per partition.
 
         Args:
-            value: The element.
+            value: The element, of the broadcast input's type.
             ctx: The broadcast state, and the element's time.
 
         Returns:
@@ -366,23 +377,23 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction):
         """Process one element of the input that is not broadcast.
 
         Args:
-            value: The element.
-            ctx: The element's time, and the broadcast state, to be read.
+            value: The element, of the type of that input.
+            ctx: The element's time, and the broadcast state, which can only be read.
 
         Returns:
-            The outputs, as of `process_broadcast_element`.
+            The outputs, as for `process_broadcast_element`.
         """
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
     """A function of keyed elements, with state and timers per key, and of a broadcast input.
 
-    As `pyflink.datastream.KeyedBroadcastProcessFunction`, and with `apply_to_keyed_state`, which
-    Flink has in Java only.
+    As `pyflink.datastream.KeyedBroadcastProcessFunction`, but also with `apply_to_keyed_state`, which
+    Flink has only in Java.
     """
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):
-        """What `process_element` may ask; valid during that call only."""
+        """The context of `process_element`; valid during that call only."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -393,14 +404,14 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
             """Return the clock and the timers of the current key."""
 
     class OnTimerContext(ReadOnlyContext):
-        """What `on_timer` may ask; valid during that call only."""
+        """The context of `on_timer`; valid during that call only."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
             """Return the clock that the timer followed."""
 
     class Context(BaseBroadcastProcessFunction.Context):
-        """What `process_broadcast_element` may ask; there is no current key during that call."""
+        """The context of `process_broadcast_element`; there is no current key during that call."""
 
         @abstractmethod
         def apply_to_keyed_state(
@@ -408,17 +419,17 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
             state_descriptor: StateDescriptor[Any],
             function: Callable[[Any, Any], None],
         ) -> None:
-            """Look at, or change, a keyed state of every key that has it, in no specified order.
+            """Read or change a keyed state under every key that has it, in no specified order.
 
-            It reads all entries of this state: the cost grows with the number of keys.
+            It reads all entries of this state, so the cost grows with the number of keys.
 
             Args:
-                state_descriptor: The descriptor of the state, as in `open`.
+                state_descriptor: The descriptor of the state, the one that `open` used.
                 function: Called with a key and the state, which is that key's during the call.  It
-                    returns nothing: outputs come from `process_element` and `on_timer`.
+                    returns nothing: only `process_element` and `on_timer` make outputs.
 
             Raises:
-                DeclarationError: The name is taken by a state that is declared otherwise.
+                DeclarationError: The function has declared another state under the name.
                 OutputError: The function returned something.
             """
 
@@ -429,28 +440,28 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
         """Process one element of the keyed input.
 
         Args:
-            value: The element.
-            ctx: The element's key and time, the timers of that key, and the broadcast state, to be
-                read.
+            value: The element, of the keyed input's type.
+            ctx: The element's key and time, the timers of that key, and the broadcast state, which
+                can only be read.
 
         Returns:
-            The outputs, as of `process_broadcast_element`.
+            The outputs, as for `process_broadcast_element`.
         """
 
-    # The return type must admit the generators that override it.
+    # Functions override it with generators, so the return type must admit them.
     def on_timer(
         self,
-        timestamp: int,  # noqa: ARG002  for those who override it
+        timestamp: int,  # noqa: ARG002  for functions that override it
         ctx: KeyedBroadcastProcessFunction.OnTimerContext,  # noqa: ARG002
     ) -> Iterable[Any] | None:
-        """Process a timer that is due; does nothing by default.
+        """Process a timer that is due; the default does nothing.
 
         Args:
-            timestamp: The time the timer was registered for, in ms.
-            ctx: The timer's key and domain, and the broadcast state, to be read.
+            timestamp: The time for which the timer was registered, in ms.
+            ctx: The timer's key and domain, and the broadcast state, which can only be read.
 
         Returns:
-            The outputs, as of `process_broadcast_element`.
+            The outputs, as for `process_broadcast_element`.
         """
         return None
 
@@ -463,8 +474,8 @@ class PreparedTogether:
     """Records of a micro-batch that a `NamespacedFunction` is about to process together.
 
     Args:
-        left: The numbers of the other records, which are to be processed one by one afterwards.
-        write: Writes to state and timers what processing the records does.
+        left: The numbers of the other records, which the caller then processes one by one.
+        write: Makes the changes to state and timers that the records make.
     """
 
     left: Sequence[int]
@@ -474,27 +485,27 @@ class PreparedTogether:
 class NamespacedFunction(KeyedProcessFunction):
     """A function whose timers, and some of whose states, belong to a key and a namespace.
 
-    Before it uses one of them it sets the namespace, `runtime_context.current.namespace = ...`, in
-    the form that `namespace_type.freeze_key` returns.  When a timer fires, the namespace in which
-    it was registered is the current one.  `open` receives a `NamespacedRuntimeContext`.
+    Before it uses one of them, it sets the namespace: `runtime_context.current.namespace = ...`, in the
+    form that `namespace_type.freeze_key` returns.  When a timer fires, the current namespace is the one
+    in which it was registered.  `open` receives a `NamespacedRuntimeContext`.
     """
 
     namespace_type: TypeInformation
-    """The type of the namespaces; stored state is read with the same type only."""
+    """The type of the namespaces; stored state can be read only with the same type."""
 
     registrar: str = "on_timer"
-    """What registers timers when one fires, for messages."""
+    """The method that registers timers when a timer fires, for messages."""
 
     hidden_state: str = ""
     """The name of a state that the user did not declare; messages do not mention it."""
 
     def uses_processing_timers(self, registers: Callable[[object], bool]) -> bool:
-        """Return whether the function registers processing-time timers.
+        """Return whether the function registers processing-time timers, which the host must know.
 
-        A program can do both, so its own code does not say which; the host has to know.
+        A program can register timers of both domains, so the names in its code do not say which.
 
         Args:
-            registers: Says of an object whether the code of its class registers them.
+            registers: Returns whether the code of an object's class registers such timers.
         """
         raise NotImplementedError
 
@@ -506,37 +517,37 @@ class NamespacedFunction(KeyedProcessFunction):
         *,
         unchanged: bool,  # noqa: ARG002
     ) -> PreparedTogether | None:
-        """Prepare to process records of a key group together, as far as nobody can tell.
+        """Prepare to process records of a key group together, if the user's code sees no difference.
 
-        Outputs, state, timers and metrics are those of `process_element` for each record in turn.
-        Nothing has changed until `write` is called, nor where this raises: the caller then processes
-        the records one by one.
+        Outputs, state, timers and metrics must be the same as after `process_element` of each record.
+        Nothing changes before `write` is called, or if this raises; then the caller processes the
+        records one by one.
 
         Args:
-            keys: In their frozen form; the function makes each of them current.
-            values: The elements.
-            timestamps: In ms, None for an element without event time.
-            unchanged: Whether no element may be changed, as it will be processed again if this
-                raises.
+            keys: The keys in frozen form; the function makes each of them current.
+            values: The elements, in the same order.
+            timestamps: The times of the elements in ms; None for an element without a time.
+            unchanged: Whether no element may be changed, because the caller processes the elements
+                again if this raises.
 
         Returns:
-            None if all records are to be processed one by one.
+            None if the caller must process all records one by one.
         """
         return None
 
     def called(self) -> str:
-        """Return the function's name in messages: that of the user's own function, if any."""
+        """Return the name for messages: the user's own function's, if there is one."""
         return type(self).__qualname__
 
     def failed_call(self, error: BaseException, method: str) -> tuple[str, str]:
         """Return which call of the user's code raised, and where, for a message.
 
         Args:
-            error: What was raised.
+            error: The error that was raised.
             method: The method of this function that was running.
 
         Returns:
-            For example "Ratio.process", and a text such as "window TimeWindow(...)", or "".
+            The call, such as "Ratio.process", and a text such as "window TimeWindow(...)", or "".
         """
         del error
         return f"{self.called()}.{method}", ""
@@ -548,33 +559,34 @@ class TimedResult(NamedTuple):
     Any other output has the time of the element or timer whose call returned it.
 
     Args:
-        value: The output.
-        timestamp: Its time in ms.
+        value: The output, as a function would yield it.
+        timestamp: The time of the output in ms.
     """
 
     value: Any
     timestamp: int
 
 
-# What functions may return and have
+# Checks of what functions return and define
 
 
 def check_results(results: Any, givers: str = "process_element and on_timer") -> None:
-    """Refuse an output that was returned where it should have been yielded.
+    """Refuse a single output that a function returned instead of yielding it.
 
     Args:
-        results: What the function returned.
+        results: The object that the function returned.
         givers: The names of such functions, for the message.
 
     Raises:
-        OutputError: It is a single output, not an iterable of outputs.
+        OutputError: The object is a single output, and not an iterable of outputs.
     """
-    kind = results.__class__  # the usual kinds first: the checks below cost more than a call
+    # The usual kinds come first, because the checks below cost more than a call.
+    kind = results.__class__
     if kind is list or (kind is tuple and not (results and isinstance(results[0], OutputTag))):
         return
     tagged = isinstance(results, tuple) and results and isinstance(results[0], OutputTag)
     row = isinstance(results, (Row, str, bytes, Mapping))
-    # As the language has it: what can be indexed from 0 can be iterated, too.
+    # Python also iterates over an object that has no `__iter__`, but can be indexed from 0.
     iterable = hasattr(results, "__iter__") or hasattr(results, "__getitem__")
     if tagged or row or not iterable:
         is_async = inspect.isawaitable(results) or inspect.isasyncgen(results)
@@ -582,13 +594,13 @@ def check_results(results: Any, givers: str = "process_element and on_timer") ->
         if is_async:
             remedy = "nothing awaits it: write def without async"
             with contextlib.suppress(AttributeError):
-                results.close()  # else Python warns that nothing awaited it
+                results.close()  # otherwise Python warns that it was never awaited
         msg = f"{givers} give an iterable of outputs, got {shown(results)}; {remedy}"
         raise OutputError(msg)
 
 
 def refuse_checkpointed_function(function: Any) -> None:
-    """Refuse a port of Java's `CheckpointedFunction`: nothing would ever call its methods.
+    """Refuse a port of Java's `CheckpointedFunction`, because its methods would never be called.
 
     Raises:
         DeclarationTypeError: The function is such a port.
@@ -605,11 +617,11 @@ def refuse_checkpointed_function(function: Any) -> None:
 OPERATOR_STATE_METHODS: Final = frozenset(
     {"get_operator_state_store", "get_operator_list_state", "get_union_list_state"}
 )
-"""The methods that a port from Java asks for."""
+"""The names of methods of Java's contexts, for which a port may look here."""
 OPERATOR_STATE_REMEDY: Final = (
-    "of operator state there is broadcast state only, as in PyFlink: keep a list per key "
-    "(get_list_state in open), or under one key for all elements, and what every instance must "
-    "have in broadcast state; offsets of sources and transactions of sinks are Spark's"
+    "the only operator state is broadcast state, as in PyFlink: keep a list per key "
+    "(get_list_state in open), or under one key for all elements, and keep what every instance needs "
+    "in broadcast state; Spark itself keeps the offsets of sources and the transactions of sinks"
 )
 _JAVA_NAMES: Final = (
     ("initialize_state", "snapshot_state"),

@@ -4,7 +4,7 @@
     register(spark)
     spark.readStream.format("pyflinklike_kafka").option("subscribe", "clicks") ...
 
-Options and columns are those of Spark's own Kafka connector.
+Options and columns are the same as in Spark's own Kafka connector.
 """
 
 from pyflinklike._exports import pin
@@ -12,9 +12,10 @@ from pyflinklike.kafka.packages import require_packages
 
 require_packages()
 
+# These modules import the packages that were just checked.
 from pyflinklike.kafka.data_source import KafkaDataSource, register  # noqa: E402
 from pyflinklike.kafka.history import add_kafka  # noqa: E402
-from pyflinklike.kafka.repeats import drop_repeats  # noqa: E402 - only where there are the packages
+from pyflinklike.kafka.repeats import drop_repeats  # noqa: E402
 
 add_kafka()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reader's requests to the brokers: the topics, and the offsets that its options mean."""
+"""Requests of a reader's driver to the brokers: the topics, and the offsets that its options mean."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ __all__ = ["Cluster", "Topics", "resolve_offsets"]
 
 @attrs.frozen
 class Topics:
-    """The topics that are read, as they are now.
+    """The topics that a reader reads, as they are now.
 
     Args:
-        partitions: The partitions that are subscribed to, sorted.
-        ids: The id of each topic; empty where the brokers have no ids.
+        partitions: The partitions that the reader has subscribed to, sorted.
+        ids: The id of each topic; empty if the brokers have no ids.
     """
 
     partitions: list[Partition]
@@ -46,10 +46,10 @@ class Topics:
 
 
 class Cluster:
-    """The brokers, as a reader's driver asks them.
+    """The brokers, from the view of a reader's driver.
 
     Args:
-        options: The options of the reader.
+        options: The options of the reader, with the brokers' addresses.
 
     Raises:
         DeclarationValueError: librdkafka refuses a setting.
@@ -59,6 +59,7 @@ class Cluster:
         self._options = options
         self._admin = make_client(AdminClient, without_consumer_settings(options.settings))
         self._seconds = options.api_timeout_ms / 1_000
+        # A consumer's default, which an admin client does not have.
         level = options.settings.get("isolation.level", "read_committed")
         self._level = (
             IsolationLevel.READ_COMMITTED
@@ -67,20 +68,20 @@ class Cluster:
         )
 
     def topics(self) -> Topics:
-        """Return the topics that are subscribed to, as they are now.
+        """Return the topics that the reader has subscribed to, as they are now.
 
         Raises:
             BrokerError: No broker answers, or a topic does not exist.
         """
         try:
-            # All topics: the request for one topic could create it.
+            # Ask for all topics, because the request for a single one could create it.
             metadata = self._admin.list_topics(timeout=self._seconds)
         except KafkaException as error:
             raise self._away("their topics", error) from None
         there = {name: list(topic.partitions) for name, topic in metadata.topics.items()}
         chosen = self._options.subscription.chosen(there)
         names = sorted({topic for topic, _ in chosen})
-        # Without a controller, as in librdkafka's mock cluster, the request would never be sent.
+        # Without a controller, as in librdkafka's mock cluster, the request would never get an answer.
         known = metadata.controller_id in metadata.brokers
         return Topics(chosen, self._ids(names) if names and known else {})
 
@@ -105,7 +106,7 @@ class Cluster:
         return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def latest(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """Return the offset after the last readable one (`read_committed`: the last stable one).
+        """Return the offset after the last readable record; for `read_committed`, the last stable one.
 
         Raises:
             BrokerError: A broker does not answer.
@@ -129,11 +130,11 @@ class Cluster:
         return {each: offset if offset >= 0 else None for each, offset in found.items()}
 
     def read_committed(self, partitions: Iterable[Partition], group: str) -> dict[Partition, int]:
-        """Return the offsets that a consumer group has committed, where it has.
+        """Return the offsets that a consumer group has committed; other partitions are left out.
 
         Args:
             partitions: The partitions to look at.
-            group: The id of the group.
+            group: The id of the consumer group.
 
         Raises:
             BrokerError: A broker does not answer, or this user may not describe the group.
@@ -175,22 +176,22 @@ class Cluster:
         said = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
         return BrokerError(
             f"brokers must answer within {self._options.api_timeout_ms} ms "
-            f"(kafka.default.api.timeout.ms), got none for {what} from "
-            f"{settings['bootstrap.servers']}: {hide_secrets(said, settings)}; see that they "
-            "run, that this machine reaches them, and that kafka.security.protocol is theirs"
+            f"(kafka.default.api.timeout.ms), got no answer about {what} from "
+            f"{settings['bootstrap.servers']}: {hide_secrets(said, settings)}; make sure that they run, "
+            "that this machine reaches them, and that kafka.security.protocol is the same as theirs"
         )
 
 
 def resolve_offsets(
     bounds: Bounds, partitions: list[Partition], cluster: Cluster, option: str
 ) -> dict[Partition, int]:
-    """Return the offsets that an option means, now.
+    """Return the offsets that an option means at this moment.
 
     Args:
-        bounds: The value of the option.
-        partitions: The partitions that are subscribed to.
-        cluster: The brokers.
-        option: The name of the option.
+        bounds: The value of the option: a word, or an offset for each partition.
+        partitions: The partitions that the reader has subscribed to.
+        cluster: The brokers that know these offsets.
+        option: The name of the option, for messages.
 
     Raises:
         DeclarationValueError: The option names other partitions, or an offset after the end.
@@ -204,7 +205,7 @@ def resolve_offsets(
     if set(bounds) != set(partitions):
         names = ", ".join(f"{topic}/{number}" for topic, number in set(bounds) ^ set(partitions))
         msg = (
-            f"{option} must have an offset for every partition that is subscribed to and no other, "
+            f"{option} must have an offset for each partition of the subscription and for no other, "
             f"got a difference in {names}"
         )
         raise DeclarationValueError(msg)

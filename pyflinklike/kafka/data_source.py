@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data source from which Spark makes readers and writers.
 
-Tasks write records at once, and nothing is left for the driver to commit: each record is written at least
-once.  The records of a task that failed, and of a micro-batch whose driver was killed before Spark
-committed it, come again; `recordIds` and `drop_repeats` are for these repeats.
+A task writes its records at once, so the driver has nothing to commit, and each record is written at
+least once.  Records are written again if a task fails, or if the driver of a micro-batch is killed before
+Spark has committed it.  The option `recordIds` and `drop_repeats` remove such repeats.
 """
 
 from __future__ import annotations
@@ -62,8 +62,14 @@ FORMAT = "pyflinklike_kafka"
 class KafkaDataSource(DataSource):
     """Kafka's topics as DataFrames, streaming and batch, read and written; no jar is needed.
 
-    Options and columns are those of Spark's own connector; `register` makes it known to a session.
+    Options and columns are the same as in Spark's own connector; `register` makes it known to a session.
     The reference lists the differences.
+
+    Example:
+        ```python
+        register(spark)
+        clicks = spark.readStream.format("pyflinklike_kafka").option("subscribe", "clicks")
+        ```
     """
 
     @classmethod
@@ -72,9 +78,9 @@ class KafkaDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns of a reader: those of Spark's own Kafka connector.
+        """Return the columns of a reader, which are the same as in Spark's own Kafka connector.
 
-        With `includeHeaders` there are also headers.
+        With `includeHeaders` there is also a column of headers.
         """
         headers = self.options.get("includeHeaders", "false").lower() == "true"
         return spark_columns(headers=headers)
@@ -83,7 +89,7 @@ class KafkaDataSource(DataSource):
         """Make the reader of a batch.
 
         Raises:
-            DeclarationValueError: An option is wrong, or the columns were declared by the program.
+            DeclarationValueError: An option is wrong, or the program has declared columns.
         """
         options = reader_options(self.options, streaming=False)
         self._refuse_other(schema)
@@ -93,7 +99,7 @@ class KafkaDataSource(DataSource):
         """Make the reader of a stream.
 
         Raises:
-            DeclarationValueError: An option is wrong, or the columns were declared by the program.
+            DeclarationValueError: An option is wrong, or the program has declared columns.
             HostError: `maxOffsetsPerTrigger` is set and PySpark is older than 4.2.
         """
         options = reader_options(self.options, streaming=True)
@@ -101,7 +107,7 @@ class KafkaDataSource(DataSource):
         return stream_reader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Make the writer of a batch; records are only ever added to a topic.
+        """Make the writer of a batch; it only ever adds records to a topic.
 
         Raises:
             DeclarationValueError: An option or a column is wrong, or the mode is "overwrite".
@@ -109,7 +115,7 @@ class KafkaDataSource(DataSource):
         return batch_writer(writer_options(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
-        """Make the writer of a stream; every output mode adds to the topic, as Spark's connector.
+        """Make the writer of a stream; every output mode adds to the topic, as in Spark's connector.
 
         Raises:
             DeclarationValueError: An option or a column is wrong.
@@ -129,9 +135,9 @@ def register(spark: SparkSession) -> None:
     """Make `format("pyflinklike_kafka")` known to a session.
 
     Args:
-        spark: The session, also one of Spark Connect.
+        spark: The session, which may also be one of Spark Connect.
     """
-    prepare_workers(spark)  # which read it, and one on the driver plans
+    prepare_workers(spark)  # tasks read in workers, and a worker on the driver plans
     spark.dataSource.register(KafkaDataSource)
 
 
@@ -139,14 +145,14 @@ class KafkaBatchReader(DataSourceReader):
     """Reads the records that the topics have when the query is planned.
 
     Args:
-        options: The options of the reader.
+        options: The options of the reader, checked.
     """
 
     def __init__(self, options: ReaderOptions) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return a range of offsets for each task.
+        """Return one range of offsets for each task.
 
         Raises:
             DeclarationValueError: A partition would end before it starts.
@@ -172,10 +178,10 @@ class KafkaBatchReader(DataSourceReader):
         """Read the records of a range; this runs in a task.
 
         Raises:
-            DataLossError: Records are gone, and `failOnDataLoss` is set.
+            DataLossError: Records are gone, and `failOnDataLoss` is true.
             BrokerError: The records cannot be read.
         """
-        if isinstance(partition, OffsetRange):  # Spark plans one task where there are no ranges
+        if isinstance(partition, OffsetRange):  # without ranges Spark still plans one task
             yield from fetch(partition, self._options)
 
 
@@ -184,10 +190,10 @@ _LOG: Final = logging.getLogger("pyflinklike.kafka")
 
 @attrs.frozen
 class Written(WriterCommitMessage):
-    """The result of a task.
+    """The result of a writing task, which Spark brings to the driver.
 
     Args:
-        records: How many records were acknowledged.
+        records: The number of records that the brokers have acknowledged.
     """
 
     records: int
@@ -205,7 +211,7 @@ def batch_writer(
         DeclarationValueError: A column or an option does not fit.
     """
     if overwrite:
-        msg = 'a topic is only added to, got mode("overwrite"); use mode("append")'
+        msg = 'a topic can only be added to, got mode("overwrite"); use mode("append")'
         raise DeclarationValueError(msg)
     if options.record_ids:
         msg = "recordIds is for streams, got a batch; leave the option out"
@@ -215,7 +221,7 @@ def batch_writer(
 
 
 def stream_writer(options: WriterOptions, schema: StructType) -> DataSourceStreamWriter:
-    """Make the writer of a stream: of Arrow from PySpark 4.1 on, before that of rows.
+    """Make the writer of a stream; it takes Arrow from PySpark 4.1 on, and rows before.
 
     Raises:
         DeclarationValueError: A column or an option does not fit.
@@ -250,7 +256,7 @@ class _BatchWriter(DataSourceArrowWriter):
 
 
 class _Stream:
-    """The driver's part of a stream's writer: all records are in the topics already."""
+    """The driver's part of a stream's writer, which only logs: the records are in the topics already."""
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
         _LOG.debug("micro-batch %d: %d records", batchId, _count_arrived(messages))

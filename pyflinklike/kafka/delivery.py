@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages to the brokers: every message acknowledged, or an error."""
+"""Messages to the brokers: the brokers acknowledge every message, or the task gets an error."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from pyflinklike.kafka.options import hide_secrets, make_client, without_consume
 __all__ = ["Delivery", "deliver"]
 
 _DEFAULTS: Final = {
-    "partitioner": "murmur2_random",  # the one of Java's client: a key goes where Java would put it
+    "partitioner": "murmur2_random",  # Java's default: a key goes to the same partition as with Java
     "linger.ms": 5,
-    # As Java's delivery.timeout.ms; librdkafka's own would be five minutes.
+    # Like Java's delivery.timeout.ms; librdkafka's own default would be five minutes.
     "message.timeout.ms": 120_000,
 }
-_POLL_EVERY: Final = 1_000
+_POLL_EVERY: Final = 1_000  # messages; the reports of deliveries wait in memory until then
 
 
 def deliver(messages: Iterable[Message], settings: Mapping[str, str]) -> int:
     """Write messages, and wait until the brokers have all of them.
 
-    The producer is idempotent: a message that it sends again itself arrives once, and messages of a
-    partition arrive in the order in which they were given.
+    The producer is idempotent: a message that the producer itself sends again arrives once, and the
+    messages of a partition arrive in the order in which they were given.
 
     Args:
-        messages: The messages, in the order in which they shall arrive.
-        settings: Settings of librdkafka; they override the defaults, which are Java's.
+        messages: The messages, in the order in which they must arrive.
+        settings: Settings of librdkafka, which override the defaults; these are Java's.
 
     Returns:
         The number of messages.
@@ -55,7 +55,7 @@ class Delivery:
     """The messages of one task on their way, as `deliver` describes.
 
     Args:
-        settings: Settings of librdkafka; they override the defaults, which are Java's.
+        settings: Settings of librdkafka, which override the defaults; these are Java's.
 
     Raises:
         DeclarationValueError: librdkafka refuses a setting.
@@ -66,6 +66,7 @@ class Delivery:
             defaults = {key: at for key, at in _DEFAULTS.items() if key != "message.timeout.ms"}
         else:
             defaults = _DEFAULTS
+        # Idempotence comes last: without it, a message that is sent again could overtake others.
         chosen = {**defaults, **without_consumer_settings(settings), "enable.idempotence": True}
         self._producer, self._settings = make_client(Producer, chosen), settings
         self._sent = self._arrived = 0
@@ -75,7 +76,7 @@ class Delivery:
         """Put a message on its way.
 
         Args:
-            message: The message; it arrives behind those sent to its partition before.
+            message: The message; it arrives after the earlier messages of its partition.
 
         Raises:
             DeliveryError: The message cannot be sent, or an earlier one did not arrive.
@@ -102,7 +103,7 @@ class Delivery:
         if message.topic is None:
             raise self._error(f"record {self._sent} of the task has no topic")
         where = {} if message.partition is None else {"partition": message.partition}
-        if message.timestamp is not None and message.timestamp > 0:  # 0 is now
+        if message.timestamp is not None and message.timestamp > 0:  # librdkafka reads 0 as "now"
             where["timestamp"] = message.timestamp
         while True:
             try:
@@ -115,7 +116,7 @@ class Delivery:
                     **where,
                 )
                 return
-            except BufferError:  # too many are on their way
+            except BufferError:  # the queue is full, until some messages have arrived
                 self._producer.poll(0.1)
                 self._check()
             except KafkaException as error:
@@ -134,7 +135,8 @@ class Delivery:
             raise self._error(f"one for topic {topic} failed: {error.str()}")
 
     def give_up(self) -> None:
-        """Send nothing more."""
+        """Drop the messages that are not sent yet."""
+        # The task has failed, so messages that still arrived would only be repeats.
         self._producer.purge()
         self._producer.flush(5)
 

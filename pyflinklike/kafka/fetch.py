@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of a range of offsets as Arrow; for records that a topic has lost an error or a warning."""
+"""The records of a range of offsets as Arrow; lost records give an error or a warning."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["fetch", "refuse_new_topics", "refuse_step_back", "report_gone", "rep
 _AT_ONCE: Final = 500
 _WAIT_SECONDS: Final = 0.1
 _ALWAYS: Final = {
-    "auto.offset.reset": "error",  # never jump to another place without a word
+    "auto.offset.reset": "error",  # a reader must never jump to another offset silently
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "enable.partition.eof": True,  # tells where a partition ends that has no more records
+    "enable.partition.eof": True,  # reports the end of a partition that has no more records
 }
-# librdkafka goes on by itself after these.
+# After these errors librdkafka tries again by itself.
 _PASSING: Final = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -41,20 +41,21 @@ _PASSING: Final = frozenset(
 def fetch(wanted: OffsetRange, options: ReaderOptions) -> Iterator[pa.RecordBatch]:
     """Read all records of a range.
 
-    Offsets without a record (compacted, or a transaction's marker) are passed over.
+    Offsets without a record (compacted, or the marker of a transaction) are skipped.
 
     Args:
-        wanted: A range of a partition.
-        options: The options of the reader.
+        wanted: The offsets of one partition that must be read.
+        options: The options of the reader, with the brokers' addresses.
 
     Yields:
         Record batches of up to 10,000 records or some 16 MiB, in the order of their offsets.
 
     Raises:
-        DataLossError: Records of the range no longer exist, and `failOnDataLoss` is set; or the
-            partition ends before the range.
-        BrokerError: No record comes for `kafkaConsumer.pollTimeoutMs`, or a broker refuses.
+        DataLossError: Records of the range no longer exist, and `failOnDataLoss` is true; or the
+            partition ends before the range does.
+        BrokerError: No record comes within `kafkaConsumer.pollTimeoutMs`, or a broker refuses.
     """
+    # A broker answers sooner than by default, because the last fetch of a range is seldom full.
     settings = {"fetch.wait.max.ms": 100, **options.settings, **_ALWAYS}
     consumer = make_client(Consumer, settings)
     try:
@@ -64,7 +65,7 @@ def fetch(wanted: OffsetRange, options: ReaderOptions) -> Iterator[pa.RecordBatc
 
 
 class _Fetch:
-    """One pass of a consumer over a range."""
+    """One consumer's way through a range."""
 
     def __init__(self, consumer: Any, wanted: OffsetRange, options: ReaderOptions) -> None:
         self._consumer, self._wanted, self._options = consumer, wanted, options
@@ -101,10 +102,11 @@ class _Fetch:
         error = message.error()
         offset = message.offset()
         if error is None:
-            # Records from before a jump of `_skip_expired` may come again.
+            # After a jump of `_skip_expired`, records from before it may still come.
             if self._next <= offset < self._wanted.end:
                 self._records.append(message)
             self._next = max(self._next, offset + 1)
+        # The last offsets of a range may be markers of transactions, so its end is reached here, too.
         elif error.code() == KafkaError._PARTITION_EOF:
             self._ends_at = offset
             self._next = max(self._next, offset)
@@ -116,7 +118,7 @@ class _Fetch:
             raise BrokerError(self._sentence("a broker refuses it", error.str()))
 
     def _skip_expired(self, error: KafkaError) -> None:
-        """Go on at the first offset that exists, if that is allowed."""
+        """Go on at the first offset that exists, if the options allow that."""
         wanted = self._wanted
         place = TopicPartition(wanted.topic, wanted.partition)
         seconds = self._options.api_timeout_ms / 1_000
@@ -141,6 +143,7 @@ class _Fetch:
     def _give_up(self) -> None:
         waited = f"waited {self._options.poll_timeout_ms} ms (kafkaConsumer.pollTimeoutMs) from offset {self._next} on"
         if self._ends_at is not None:
+            # The broker has said that there is nothing more to wait for.
             raise DataLossError(self._sentence(f"it ends at offset {self._ends_at}", waited))
         raise BrokerError(self._sentence(waited, self._trouble))
 
@@ -149,8 +152,8 @@ class _Fetch:
         said = hide_secrets(said, self._options.settings)
         return (
             f"offsets {wanted.start} to {wanted.end - 1} of partition {wanted.partition} of topic "
-            f"{wanted.topic} must be readable, but {got}: {said}; see that the brokers run, and "
-            "that the topic was not made anew or cut off at its end"
+            f"{wanted.topic} must be readable, but {got}: {said}; make sure that the brokers run, and "
+            "that the topic was neither deleted and made anew nor cut off at its end"
         )
 
 
@@ -161,16 +164,16 @@ def report_loss(what: str, *, fail: bool) -> None:
     """Report that records cannot be read any more: raise, or log a warning.
 
     Args:
-        what: The topic, partition and offsets, and the reason, as the end of a sentence.
-        fail: The option `failOnDataLoss`.
+        what: The topic, partition and offsets, and the reason, as a main clause of a message.
+        fail: The value of the option `failOnDataLoss`.
 
     Raises:
         DataLossError: `fail` is set.
     """
     if fail:
         msg = (
-            f"every record must be read once failOnDataLoss is true, which is the default; {what}; "
-            "set failOnDataLoss to false to go on without what is gone"
+            f"no record may be lost, because failOnDataLoss is true (the default), but {what}; "
+            "set failOnDataLoss to false to go on without the lost records"
         )
         raise DataLossError(msg)
     _LOG.warning("failOnDataLoss is false, so the query goes on although %s", what)
@@ -180,8 +183,8 @@ def refuse_new_topics(start: Offsets, topic_ids: Mapping[str, str]) -> None:
     """Check that a topic is still the one that the stream has read.
 
     Args:
-        start: How far the stream has read.
-        topic_ids: The ids of the topics that exist.
+        start: The offsets up to which the stream has read, with the ids that topics had.
+        topic_ids: The ids of the topics that exist now.
 
     Raises:
         DataLossError: A topic was deleted and made anew.
@@ -196,7 +199,7 @@ def refuse_step_back(start: Mapping[Partition, int], latest: Mapping[Partition, 
     """Check that no partition ends before the offset up to which it was read.
 
     Raises:
-        DataLossError: A partition does.
+        DataLossError: A partition ends before that offset.
     """
     for (topic, partition), offset in start.items():
         end = latest.get((topic, partition), offset)
@@ -208,10 +211,10 @@ def refuse_step_back(start: Mapping[Partition, int], latest: Mapping[Partition, 
 
 
 def report_gone(start: Iterable[Partition], present: Iterable[Partition], *, fail: bool) -> None:
-    """Report partitions that were read and no longer exist, or are no longer asked for.
+    """Report partitions that were read before, and now do not exist or are not subscribed to.
 
     Raises:
-        DataLossError: There are such partitions, and `fail` is set.
+        DataLossError: There are such partitions, and `fail` is true.
     """
     gone = sorted(set(start) - set(present))
     if gone:
@@ -224,7 +227,7 @@ def report_gone(start: Iterable[Partition], present: Iterable[Partition], *, fai
 
 def _refuse(what: str) -> NoReturn:
     msg = (
-        f"offsets of a topic must go on from where they were; {what}; "
-        "start with a new checkpoint, whatever failOnDataLoss says"
+        f"offsets of a topic must continue from the checkpoint's, but {what}; "
+        "start with a new checkpoint, whatever failOnDataLoss is"
     )
     raise DataLossError(msg)

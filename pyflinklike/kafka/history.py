@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kafka for `history_of`: a batch ends at pinned offsets, and a stream begins there.
 
-The ends of the topics are asked for before the batch reads, by the client of this package, also for
-Spark's own connector; or the user gives them as `endingOffsets`.  The batch is assigned the partitions
-of the pinned offsets, and the stream reads partitions that have come since from their beginnings.
+Before the batch reads, the client of this package asks the brokers for the ends of the topics, also if
+the connector is Spark's own; or the user gives the ends as `endingOffsets`.  The batch reads exactly the
+partitions of the pinned offsets, and the stream reads later partitions from their beginnings.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pyflinklike.state_processor._spark.history import add_kind
 
 __all__ = ["KafkaHistory", "add_kafka"]
 
+# Options that only streams have, so the batch must not get them.
 _OF_STREAMS = (
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
@@ -39,14 +40,14 @@ _BOUNDS = tuple(
 
 
 def add_kafka() -> None:
-    """Make both connectors known to `history_of`."""
+    """Register both connectors with `history_of`."""
     add_kind("pyflinklike_kafka", lambda: KafkaHistory(is_own=True))
     add_kind("kafka", lambda: KafkaHistory(is_own=False))
 
 
 @attrs.frozen
 class KafkaHistory:
-    """How the ends of topics are pinned, and how a stream goes on from there.
+    """Pins the ends of topics, and says how a stream goes on from there.
 
     Args:
         is_own: Whether the connector is this package's; otherwise it is Spark's.
@@ -55,10 +56,10 @@ class KafkaHistory:
     is_own: bool
 
     def pin(self, options: Mapping[str, str]) -> tuple[str, dict[str, str], Position]:
-        """Ask where the topics end now.
+        """Ask the brokers for the present ends of the topics.
 
         Returns:
-            The name of what is read, the options of a batch up to that end, and the end.
+            The name of the topics, the options of a batch up to their ends, and the ends.
 
         Raises:
             DeclarationValueError: An option is wrong.
@@ -83,6 +84,7 @@ class KafkaHistory:
         numbers: dict[str, list[int]] = {}
         for topic, number in sorted(ends):
             numbers.setdefault(topic, []).append(number)
+        # `assign` replaces the subscription, or the batch would also read topics that come meanwhile.
         without = (*_OF_STREAMS, *SUBSCRIPTIONS, *(each for each in _BOUNDS if "ending" in each))
         batch = {**_leave_out(options, without), "assign": json.dumps(numbers)}
         position: dict[str, Any] = {"offset": text}
@@ -94,7 +96,7 @@ class KafkaHistory:
         """Return the options of a stream that begins at a position.
 
         Raises:
-            DataLossError: A topic was deleted since, and made anew.
+            DataLossError: A topic was deleted since then, and made anew.
             BrokerError: A broker does not answer.
         """
         ends = dict(_read_offsets(position["offset"]) or {})
@@ -115,7 +117,7 @@ class KafkaHistory:
         return Cluster(reader_options(self._choose(options), streaming=False))
 
     def _choose(self, options: Mapping[str, str]) -> dict[str, str]:
-        """Return the options that matter to the brokers."""
+        """Return the options that a request to the brokers needs."""
         known = _find(options, (*SUBSCRIPTIONS, "endingOffsets"))
         settings = {
             name: value for name, value in options.items() if name.lower().startswith(PREFIX)
@@ -124,7 +126,7 @@ class KafkaHistory:
 
 
 def _find(options: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return options by these names, whatever the case in which they were given."""
+    """Return the options of these names; the case of the given names does not matter."""
     canonical = {name.lower(): name for name in names}
     return {
         canonical[name.lower()]: value
@@ -139,14 +141,14 @@ def _leave_out(options: Mapping[str, str], names: Iterable[str]) -> dict[str, st
 
 
 def _read_offsets(text: str) -> dict[Partition, int] | None:
-    """Read `{"topic": {"0": 7}}`; None where it means the offsets that brokers tell."""
+    """Read `{"topic": {"0": 7}}`; None if the brokers have to say what the offsets are."""
     if not text.lstrip().startswith("{"):
         return None
     try:
         given = json.loads(text)
         offsets = [offset for each in given.values() for offset in each.values()]
     except (ValueError, AttributeError):
-        msg = f'endingOffsets are as {{"topic": {{"0": 7}}}}, got {shown(text)}'
+        msg = f'endingOffsets must be like {{"topic": {{"0": 7}}}}, got {shown(text)}'
         raise DeclarationValueError(msg) from None
     if any(offset == LATEST for offset in offsets):
         return None

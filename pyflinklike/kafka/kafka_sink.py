@@ -37,25 +37,25 @@ __all__ = [
 ]
 
 GUARANTEE: Final = "pyflinklike.kafka.delivery-guarantee"
-"""The setting that lets sinks which ask for exactly once write at least once."""
+"""The setting that lets a sink that asks for exactly once write at least once."""
 
 
 @attrs.frozen(eq=False)
 class KafkaSink(Sink):
-    """Writes a record for each element, as PyFlink's; `builder()` makes it.
+    """Writes a record for each element, as PyFlink's; make it with `builder()`.
 
-    Every record is acknowledged by all in-sync replicas before its micro-batch or job ends.  The
-    records of a micro-batch that is run again come twice; with the property `pyflinklike.recordIds`
-    each has an id that shows repeats.
+    All in-sync replicas acknowledge every record before its micro-batch or job ends.  If a micro-batch
+    runs again, its records are written twice; with the property `pyflinklike.recordIds` each record has
+    an id, by which a reader recognises repeats.
 
-    A sink that asks for `EXACTLY_ONCE` runs only where the setting
-    `pyflinklike.kafka.delivery-guarantee` is `at-least-once`.  On streams its records have ids, so that
-    `drop_repeats` gives a reader each of them once.
+    A sink that asks for `EXACTLY_ONCE` runs only if the setting `pyflinklike.kafka.delivery-guarantee`
+    is `at-least-once`.  On streams its records have ids, so that `drop_repeats` gives a reader each
+    record once.
 
     Args:
-        options: Options of the data source; they may hold secrets and are never shown.
+        options: Options of the data source; they may hold secrets, so they are never shown.
         serializer: Makes records of elements.
-        guarantee: What the program asks for.
+        guarantee: The guarantee that the program asks for.
     """
 
     options: Mapping[str, str] = attrs.field(repr=False)
@@ -73,7 +73,7 @@ class KafkaSink(Sink):
         return True
 
     def check_settings(self, configuration: Mapping[str, str]) -> None:
-        """Check that the settings permit at least once where the program asks for more.
+        """Check that the settings allow at least once, if the program asks for more.
 
         Raises:
             DeclarationValueError: The setting has another value.
@@ -86,16 +86,16 @@ class KafkaSink(Sink):
             raise DeclarationValueError(msg)
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE and not text:
             msg = (
-                "a KafkaSink writes at least once, as no transaction of Kafka ends with a checkpoint of "
+                "a KafkaSink writes at least once, because no transaction of Kafka ends with a checkpoint of "
                 f"Spark, got DeliveryGuarantee.EXACTLY_ONCE; set {GUARANTEE} to at-least-once for all "
                 "such sinks (-D on the command line): on streams each record then has an id, and "
-                "pyflinklike.kafka.drop_repeats gives a reader each once; or give AT_LEAST_ONCE"
+                "pyflinklike.kafka.drop_repeats gives a reader each record once; or give AT_LEAST_ONCE"
             )
             raise HostError(msg)
 
     def writer(
         self,
-        index: int,  # noqa: ARG002  all instances write alike
+        index: int,  # noqa: ARG002  all instances write in the same way
         parallelism: int,  # noqa: ARG002
         type_info: TypeInformation,  # noqa: ARG002
         name: str | None = None,  # noqa: ARG002
@@ -112,7 +112,7 @@ class _Writer:
         self._delivery = Delivery(options.settings)
 
     def _find_ids(self, sink: KafkaSink, *, is_asked: bool) -> Callable[[Message], Message] | None:
-        """Return what gives records their ids; None for records without."""
+        """Return the function that adds ids to records; None if records have no ids."""
         if is_asked:
             return RecordIds.of_task().add_to
         is_promised = sink.guarantee is DeliveryGuarantee.EXACTLY_ONCE
@@ -136,7 +136,7 @@ class _Writer:
 
 
 class KafkaSinkBuilder:
-    """Sets the options of a `KafkaSink`, as PyFlink's, and `build`s it."""
+    """Sets the options of a `KafkaSink` and `build`s it, as PyFlink's."""
 
     def __init__(self) -> None:
         self._properties: dict[str, str] = {}
@@ -144,10 +144,10 @@ class KafkaSinkBuilder:
         self._guarantee = DeliveryGuarantee.AT_LEAST_ONCE
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
-        """Set the brokers.
+        """Set the addresses of the brokers.
 
         Args:
-            bootstrap_servers: Addresses, as `host:port,...`.
+            bootstrap_servers: One or more addresses, as `host:port,...`.
         """
         return self.set_property("bootstrap.servers", bootstrap_servers)
 
@@ -160,7 +160,7 @@ class KafkaSinkBuilder:
             record_serializer: A schema made by `KafkaRecordSerializationSchema.builder()`.
 
         Raises:
-            DeclarationTypeError: It is no `KafkaRecordSerializationSchema`.
+            DeclarationTypeError: The argument is no `KafkaRecordSerializationSchema`.
         """
         if not isinstance(record_serializer, KafkaRecordSerializationSchema):
             remedy = instance_of(
@@ -174,14 +174,14 @@ class KafkaSinkBuilder:
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
-        """Set the guarantee: `NONE` and `AT_LEAST_ONCE` are both at least once.
+        """Set the guarantee; `NONE` and `AT_LEAST_ONCE` both mean at least once.
 
         Args:
-            delivery_guarantee: With `EXACTLY_ONCE` a job runs only where the setting
+            delivery_guarantee: With `EXACTLY_ONCE` a job runs only if the setting
                 `pyflinklike.kafka.delivery-guarantee` is `at-least-once`.
 
         Raises:
-            DeclarationTypeError: It is no `DeliveryGuarantee`.
+            DeclarationTypeError: The argument is no `DeliveryGuarantee`.
         """
         if not isinstance(delivery_guarantee, DeliveryGuarantee):
             msg = f"it takes a DeliveryGuarantee, got {shown(delivery_guarantee)}; give for example DeliveryGuarantee.AT_LEAST_ONCE"
@@ -190,18 +190,18 @@ class KafkaSinkBuilder:
         return self
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:  # noqa: ARG002
-        """Do nothing: there are no transactions."""
+        """Do nothing, because this sink uses no transactions."""
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
-        """Set a setting of the client, in Kafka's words: see the reference of `pyflinklike.kafka`.
+        """Set a setting of the client by Kafka's name; the reference of `pyflinklike.kafka` has more.
 
-        `pyflinklike.recordIds` set to `true` gives each record a header by which repeats can be
-        recognised.
+        If `pyflinklike.recordIds` is `true`, each record gets a header by which a reader recognises
+        repeats.
 
         Args:
-            key: The name of the setting.
-            value: Its value, as text.
+            key: The name of the setting, as Kafka has it.
+            value: The value of the setting, as text.
 
         Raises:
             DeclarationTypeError: The name or the value is no text.
@@ -214,13 +214,13 @@ class KafkaSinkBuilder:
         """Make the sink.
 
         Raises:
-            DeclarationValueError: Brokers or serializer are missing, or a property is wrong.
+            DeclarationValueError: The brokers or the serializer are missing, or a property is wrong.
         """
         if self._serializer is None:
-            msg = "a KafkaSink needs what makes records of elements, got none; call set_record_serializer"
+            msg = "a KafkaSink needs a serializer that makes records of elements, got none; call set_record_serializer"
             raise DeclarationValueError(msg)
         options = as_options(self._properties, is_reader=False)
-        # A wrong option is refused here, not when the job runs.
+        # This refuses a wrong option now, and not only when the job runs.
         writer_options(options)
         return KafkaSink(options, copy_function(self._serializer), self._guarantee)
 
@@ -233,19 +233,19 @@ class KafkaTopicSelector(ABC):
         """Return the topic of an element.
 
         Args:
-            data: The element.
+            data: The element, as the stream has it.
         """
 
 
 @attrs.frozen
 class KafkaRecordSerializationSchema(WithoutJava):
-    """Makes records of elements, as PyFlink's; `builder()` makes it.
+    """Makes records of elements, as PyFlink's; make it with `builder()`.
 
     Args:
         topic: Returns the topic of an element.
-        value: Makes values.
-        key: Makes keys; None means records without keys.
-        is_timed: True where records have the times of their elements.
+        value: Makes the value of a record.
+        key: Makes the key of a record; None makes records without keys.
+        is_timed: Whether records get the times of their elements.
     """
 
     topic: Callable[[Any], Any]
@@ -262,13 +262,13 @@ class KafkaRecordSerializationSchema(WithoutJava):
         """Return the record of an element.
 
         Args:
-            element: The element.
-            timestamp: Its time in ms, which becomes the record's if it is above 0 and not the last
-                of all times.
+            element: The element, as the stream has it.
+            timestamp: The time of the element in ms.  It becomes the record's time if it is above 0
+                and is not the last of all times.
 
         Raises:
             UserFunctionError: A schema or the topic selector fails.
-            OutputError: The topic is no text.
+            OutputError: The topic selector returned no text.
         """
         try:
             topic = self.topic(element)
@@ -280,10 +280,10 @@ class KafkaRecordSerializationSchema(WithoutJava):
             msg = f"no record could be made of element {shown(element)}: {shown_error(error)}"
             raise UserFunctionError(msg) from error
         if not isinstance(topic, str) or not topic:
-            msg = f"a topic selector gives the name of a topic, got {shown(topic)} for element {shown(element)}; give text"
+            msg = f"a topic selector must return the name of a topic, got {shown(topic)} for element {shown(element)}; return text"
             raise OutputError(msg)
-        # An element that is yielded at the end of a batch has the last of all times, which no
-        # record has.
+        # An element that is yielded at the end of a batch has the last of all times, which a record
+        # cannot have.
         time = timestamp if self.is_timed and timestamp != MAX_WATERMARK else None
         return Message(topic, key, value, timestamp=time)
 
@@ -299,7 +299,7 @@ class _Always:
 
 
 class KafkaRecordSerializationSchemaBuilder:
-    """Says how records are made of elements, as PyFlink's, and `build`s the schema."""
+    """Sets how records are made of elements, and `build`s the schema, as PyFlink's."""
 
     def __init__(self) -> None:
         self._topic: Callable[[Any], Any] | None = None
@@ -313,10 +313,10 @@ class KafkaRecordSerializationSchemaBuilder:
             topic: The name of the topic.
 
         Raises:
-            DeclarationTypeError: `topic` is no name.
+            DeclarationTypeError: `topic` is empty, or no text.
         """
         if not isinstance(topic, str) or not topic:
-            msg = f"a topic is the name of one, got {shown(topic)}; give for example 'clicks'"
+            msg = f"a topic must be a text that is not empty, got {shown(topic)}; give for example 'clicks'"
             raise DeclarationTypeError(msg)
         self._topic = _Always(topic)
         return self
@@ -330,7 +330,7 @@ class KafkaRecordSerializationSchemaBuilder:
             topic_selector: A selector, or a callable that returns the topic of an element.
 
         Raises:
-            DeclarationTypeError: It is neither a `KafkaTopicSelector` nor callable.
+            DeclarationTypeError: The argument is neither a `KafkaTopicSelector` nor callable.
         """
         if isinstance(topic_selector, KafkaTopicSelector):
             self._topic = topic_selector.apply
@@ -347,10 +347,10 @@ class KafkaRecordSerializationSchemaBuilder:
         """Set the schema that makes the keys of records; without it records have no keys.
 
         Args:
-            key_serialization_schema: Makes a key of an element.
+            key_serialization_schema: Makes a key of each element.
 
         Raises:
-            DeclarationTypeError: It is no `SerializationSchema`.
+            DeclarationTypeError: The argument is no `SerializationSchema`.
         """
         check_schema(key_serialization_schema, SerializationSchema)
         self._key = key_serialization_schema
@@ -362,10 +362,10 @@ class KafkaRecordSerializationSchemaBuilder:
         """Set the schema that makes the values of records.
 
         Args:
-            value_serialization_schema: Makes a value of an element.
+            value_serialization_schema: Makes a value of each element.
 
         Raises:
-            DeclarationTypeError: It is no `SerializationSchema`.
+            DeclarationTypeError: The argument is no `SerializationSchema`.
         """
         check_schema(value_serialization_schema, SerializationSchema)
         self._value = value_serialization_schema
@@ -375,7 +375,7 @@ class KafkaRecordSerializationSchemaBuilder:
         """Make the schema.
 
         Raises:
-            DeclarationValueError: The topic or the schema of values is missing.
+            DeclarationValueError: The topic or the schema for values is missing.
         """
         if self._topic is None or self._value is None:
             lacks = "topic" if self._topic is None else "value serialization schema"

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topics as the source of a job: PyFlink's `KafkaSource`, read by the data source of this package.
 
-A source that ends is read in splits, one for each partition of a topic; their offsets are fixed
-when the job begins.  A source that does not end is a stream of Spark, with its offsets in Spark's
-checkpoint.
+A source that ends is read in splits, one for each partition of a topic, and their offsets are fixed when
+the job begins.  A source that does not end is a stream of Spark, and Spark's checkpoint has its offsets.
 """
 
 from __future__ import annotations
@@ -62,15 +61,15 @@ __all__ = [
 class KafkaSource(FrameSource):
     """The values of the records of topics, with the records' times, as PyFlink's `KafkaSource`.
 
-    `builder()` makes it.
+    Make it with `builder()`.
 
     Args:
-        options: Options of the data source; they may hold secrets and are never shown.
+        options: Options of the data source; they may hold secrets, so they are never shown.
         what: The topics in words, for messages.
         group: The id of the consumer group, or None.
-        starting: Finds the offsets where it starts.
-        stopping: Finds the offsets where it stops; None where it does not.
-        deserializer: Makes elements of values.
+        starting: Finds the offsets at which the source starts.
+        stopping: Finds the offsets at which it stops; None for a source that does not end.
+        deserializer: Makes elements of the values of records.
     """
 
     options: Mapping[str, str] = attrs.field(repr=False)
@@ -87,7 +86,7 @@ class KafkaSource(FrameSource):
 
     @property
     def is_bounded(self) -> bool:
-        """True where the source stops."""
+        """True if the source ends."""
         return self.stopping is not None
 
     @property
@@ -97,24 +96,24 @@ class KafkaSource(FrameSource):
 
     @property
     def identity(self) -> str:
-        """The topics, without the brokers' addresses, which change from time to time."""
+        """The topics, without the brokers' addresses, because these change from time to time."""
         return f"the {self.what} of Kafka"
 
     def is_frame(self, *, is_streaming: bool) -> bool:
-        """Return whether Spark reads it as a stream: only a source that does not end."""
+        """Return whether Spark reads the source as a stream, which is so only if it does not end."""
         return is_streaming and not self.is_bounded
 
     @property
     def has_splits(self) -> bool:
-        """True: each partition is read by a task of its own."""
+        """True: a task of its own reads each partition."""
         return True
 
     def split_of(self, batch: pa.RecordBatch) -> str:
-        """Return topic and partition of the records."""
+        """Return the topic and the partition of the records."""
         return f"{batch.column('topic')[0]}/{batch.column('partition')[0]}"
 
     def beginning(self) -> str:
-        """Return where it starts, as the option `startingOffsets` of the data source.
+        """Return the start of the source, as the option `startingOffsets` of the data source.
 
         Raises:
             DeclarationValueError: The topics do not have such an offset.
@@ -122,24 +121,26 @@ class KafkaSource(FrameSource):
         """
         cluster = Cluster(self._reader_options())
         partitions = cluster.topics().partitions
+        # Offsets are numbers from now on, so that a restart before the first checkpoint reads the same.
         found = self.starting.found(partitions, cluster, self.group)
         at = offsets_within(found, cluster, "starting offsets")
         return json.dumps(Offsets(at).to_json()["offsets"])
 
     def find_beginning_at(self, offset: str) -> str:
-        """Return the offsets at which another job was; partitions that are new since begin at their first.
+        """Return the offsets up to which another job has read; later partitions start at their first.
 
         Raises:
-            CorruptStateError: The offset is not one of a topic.
+            CorruptStateError: The text does not hold offsets of topics.
             BrokerError: A broker does not answer, or a topic does not exist.
         """
         at = dict(Offsets.from_json(json.loads(offset)).at)
         for each in Cluster(self._reader_options()).topics().partitions:
+            # No record of a partition that came since then may be missed.
             at.setdefault(each, EARLIEST)
         return json.dumps(Offsets(at).to_json()["offsets"])
 
     def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:
-        """Return the records as a stream of Spark."""
+        """Return the records as a stream of Spark, with at most `limit` records in a micro-batch."""
         register(spark)
         options = {**self.options, "startingOffsets": str(beginning)}
         if limit is not None:
@@ -147,30 +148,30 @@ class KafkaSource(FrameSource):
         return spark.readStream.format(FORMAT).options(**options).load()
 
     def wait_for_file(self, path: Path) -> KafkaSource | None:
-        """Return the source as one that gives nothing before a file is there; None before PySpark 4.2."""
+        """Return a source that gives nothing before a file is there; None before PySpark 4.2."""
         if not HAS_LIMITS:
             return None
         return attrs.evolve(self, options={**self.options, "waitFor": str(path)})
 
     def hold_by_file(self, path: Path) -> KafkaSource:
-        """Return the source as one that gives nothing while a file is there; itself before PySpark 4.2."""
+        """Return a source that gives nothing while a file is there; itself before PySpark 4.2."""
         if not HAS_LIMITS:
             return self
         return attrs.evolve(self, options={**self.options, "holdWhile": str(path)})
 
     def elements(self, batch: pa.RecordBatch) -> Elements:
-        """Yield the elements of some records, with their times in ms."""
+        """Yield the elements of some records, each with its time in ms."""
         return elements_of(batch, self.deserializer)
 
     # In splits
 
     @property
     def has_named_splits(self) -> bool:
-        """True: the splits are ranges of partitions."""
+        """True: each split is a range of a partition, written as text."""
         return True
 
     def splits(self) -> list[str]:
-        """Return the ranges of offsets to be read, as they are now.
+        """Return the ranges of offsets that must be read, as they are now.
 
         Raises:
             DeclarationValueError: The topics do not have such offsets.
@@ -192,10 +193,10 @@ class KafkaSource(FrameSource):
         return chain.from_iterable(map(self.elements, fetch(wanted, self._reader_options())))
 
     def read(self, index: int, parallelism: int) -> Elements:
-        """Yield the elements of one instance: those of its partitions, one after the other.
+        """Yield the elements of one instance: it reads its partitions one after another.
 
         Raises:
-            HostError: The source does not stop.
+            HostError: The source does not end.
         """
         if not self.is_bounded:
             msg = "a KafkaSource that never ends is read by Spark, got execution.target: local; set it to spark, or call set_bounded"
@@ -205,7 +206,7 @@ class KafkaSource(FrameSource):
     def _read_splits(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
         for split in self.splits():
             topic, number, *_ = json.loads(split)
-            # By name, not by number: another instance may see a topic that this one does not.
+            # By name and not by number, because two instances may see different topics.
             if zlib.crc32(f"{topic}/{number}".encode()) % parallelism == index:
                 yield from self.read_split(split)
 
@@ -214,7 +215,7 @@ class KafkaSource(FrameSource):
 
 
 class KafkaSourceBuilder:
-    """Sets the options of a `KafkaSource`, as PyFlink's, and `build`s it."""
+    """Sets the options of a `KafkaSource` and `build`s it, as PyFlink's."""
 
     def __init__(self) -> None:
         self._properties: dict[str, str] = {}
@@ -224,10 +225,10 @@ class KafkaSourceBuilder:
         self._deserializer: DeserializationSchema | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
-        """Set the brokers.
+        """Set the addresses of the brokers.
 
         Args:
-            bootstrap_servers: Addresses, as `host:port,...`.
+            bootstrap_servers: One or more addresses, as `host:port,...`.
         """
         return self.set_property("bootstrap.servers", bootstrap_servers)
 
@@ -235,15 +236,15 @@ class KafkaSourceBuilder:
         """Set the consumer group, whose committed offsets may be used; the source does not join it.
 
         Args:
-            group_id: The id of the group.
+            group_id: The id of the consumer group.
         """
         return self.set_property("group.id", group_id)
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
-        """Set the name of clients in the brokers' logs.
+        """Set the name under which brokers log this client.
 
         Args:
-            prefix: The name; it is used as it is.
+            prefix: The name, which is used as it is.
         """
         return self.set_property("client.id", prefix)
 
@@ -251,23 +252,23 @@ class KafkaSourceBuilder:
         """Read all partitions of topics, also partitions that come later.
 
         Args:
-            *topics: The names of the topics.
+            *topics: The names of one or more topics.
         """
         return self._subscribe("subscribe", ",".join(topics), f"topics {', '.join(topics)}")
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
-        """Read all topics whose whole name matches, also topics that come later.
+        """Read all topics whose whole name matches a pattern, also topics that come later.
 
         Args:
-            topic_pattern: A regular expression of Python.
+            topic_pattern: A regular expression, as Python's `re` has it.
         """
         return self._subscribe("subscribePattern", topic_pattern, f"topics {topic_pattern!r}")
 
     def set_partitions(self, partitions: set[KafkaTopicPartition]) -> KafkaSourceBuilder:
-        """Read these partitions.
+        """Read only these partitions.
 
         Args:
-            partitions: The partitions of topics.
+            partitions: The partitions, which may be of several topics.
 
         Raises:
             DeclarationTypeError: An element is no `KafkaTopicPartition`.
@@ -284,7 +285,7 @@ class KafkaSourceBuilder:
     def set_starting_offsets(
         self, starting_offsets_initializer: KafkaOffsetsInitializer
     ) -> KafkaSourceBuilder:
-        """Set where a job starts without a checkpoint; by default at the earliest offsets.
+        """Set where a job starts if it has no checkpoint; the default is the earliest offsets.
 
         Args:
             starting_offsets_initializer: Finds the offsets when the job begins.
@@ -295,7 +296,7 @@ class KafkaSourceBuilder:
     def set_bounded(
         self, stopping_offsets_initializer: KafkaOffsetsInitializer
     ) -> KafkaSourceBuilder:
-        """Stop at these offsets, and end.
+        """Let the source end at these offsets.
 
         Args:
             stopping_offsets_initializer: Finds the offsets when the job begins.
@@ -304,17 +305,17 @@ class KafkaSourceBuilder:
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> NoReturn:  # noqa: ARG002
-        """Refuse to stop without an end: a source that never ends stops nowhere.
+        """Raise an error: a source that never ends cannot stop at offsets.
 
         Args:
-            stopping_offsets_initializer: Not used.
+            stopping_offsets_initializer: Not used, because this always raises.
 
         Raises:
             HostError: Always.
         """
         msg = (
-            "a KafkaSource that never ends stops nowhere, got set_unbounded; leave it out, or call "
-            "set_bounded for one that ends there"
+            "a KafkaSource that never ends cannot stop at offsets, got set_unbounded; leave it out, or "
+            "call set_bounded to end there"
         )
         raise HostError(msg)
 
@@ -324,24 +325,24 @@ class KafkaSourceBuilder:
         """Set the schema that makes elements of values.
 
         Args:
-            deserialization_schema: Makes an element of a record's value.
+            deserialization_schema: Makes an element of each record's value.
 
         Raises:
-            DeclarationTypeError: It is no `DeserializationSchema`.
+            DeclarationTypeError: The argument is no `DeserializationSchema`.
         """
         check_schema(deserialization_schema, DeserializationSchema)
         self._deserializer = deserialization_schema
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
-        """Set a setting of the client, in Kafka's words: see the reference of `pyflinklike.kafka`.
+        """Set a setting of the client by Kafka's name; the reference of `pyflinklike.kafka` has more.
 
         `pyflinklike.failOnDataLoss`, `.maxOffsetsPerTrigger` and `.kafkaConsumer.pollTimeoutMs` are
         options of the data source.
 
         Args:
-            key: The name of the setting.
-            value: Its value, as text.
+            key: The name of the setting, as Kafka has it.
+            value: The value of the setting, as text.
 
         Raises:
             DeclarationTypeError: The name or the value is no text.
@@ -354,7 +355,7 @@ class KafkaSourceBuilder:
         """Set several settings.
 
         Args:
-            props: Values by name, as of `set_property`.
+            props: The values by name, each as for `set_property`.
         """
         for key, value in props.items():
             self.set_property(key, value)
@@ -364,7 +365,8 @@ class KafkaSourceBuilder:
         """Make the source.
 
         Raises:
-            DeclarationValueError: Brokers, topics or deserializer are missing, or a property is wrong.
+            DeclarationValueError: The brokers, topics or deserializer are missing, or a property is
+                wrong.
         """
         if self._subscription is None or self._deserializer is None:
             lacks = "topics" if self._subscription is None else "deserializer"
@@ -372,7 +374,7 @@ class KafkaSourceBuilder:
             raise DeclarationValueError(msg)
         option, text, what = self._subscription
         options = {**as_options(self._properties, is_reader=True), option: text}
-        # A wrong option is refused here, not when the job runs.
+        # This refuses a wrong option now, and not only when the job runs.
         reader_options(options, streaming=self._stopping is None)
         group = self._properties.get("group.id")
         deserializer = copy_function(self._deserializer)
@@ -413,7 +415,7 @@ class KafkaTopicPartition:
 
 
 class KafkaOffsetResetStrategy(Enum):
-    """Where a partition starts that has no offset otherwise, as PyFlink's."""
+    """The place where a partition without an offset starts, as PyFlink's."""
 
     LATEST = 0
     EARLIEST = 1
@@ -432,9 +434,9 @@ class _Kind(Enum):
 
 @attrs.frozen
 class KafkaOffsetsInitializer(WithoutJava):
-    """Offsets of all partitions, found when a job begins; a job that goes on has its own.
+    """Offsets of all partitions, found when a job begins; a job with a checkpoint has its own.
 
-    Its static methods make it, as PyFlink's.
+    Make it with one of its static methods, as PyFlink's.
     """
 
     _kind: _Kind
@@ -459,24 +461,24 @@ class KafkaOffsetsInitializer(WithoutJava):
         """Start at the offsets that the consumer group has committed, as a job of Flink does.
 
         Args:
-            offset_reset_strategy: Where partitions without a committed offset start; `NONE` is an
-                error.
+            offset_reset_strategy: The start of partitions that have no committed offset; with `NONE`
+                such a partition is an error.
 
         Raises:
-            DeclarationTypeError: It is no `KafkaOffsetResetStrategy`.
+            DeclarationTypeError: The argument is no `KafkaOffsetResetStrategy`.
         """
         strategy = _strategy(offset_reset_strategy)
         return KafkaOffsetsInitializer(_Kind.COMMITTED, strategy)
 
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
-        """Start at each partition's first record at this time or later; without one at its end.
+        """Start at each partition's first record at this time or later, or else at its end.
 
         Args:
-            timestamp: The time in ms since the epoch.
+            timestamp: The time in ms since 1970, as records have it.
 
         Raises:
-            DeclarationValueError: It is no int from 0 on.
+            DeclarationValueError: The time is no int from 0 on.
         """
         if not is_int64(timestamp) or timestamp < 0:
             msg = f"a timestamp is an int of ms from 0 on, got {shown(timestamp)}; give for example 1700000000000"
@@ -491,8 +493,8 @@ class KafkaOffsetsInitializer(WithoutJava):
         """Start at an offset for each partition.
 
         Args:
-            offsets: The offsets by partition.
-            offset_reset_strategy: Where partitions start that are not named, and for which the
+            offsets: The offsets by partition, each from 0 on.
+            offset_reset_strategy: The start of partitions that are not named, and for which the
                 consumer group has committed no offset.
 
         Raises:
@@ -512,15 +514,15 @@ class KafkaOffsetsInitializer(WithoutJava):
     def found(
         self, partitions: list[Partition], cluster: Cluster, group: str | None
     ) -> dict[Partition, int]:
-        """Return the offsets of partitions, now.
+        """Return the offsets of partitions at this moment.
 
         Args:
             partitions: The partitions to look at.
-            cluster: The brokers.
+            cluster: The brokers that know the offsets.
             group: The id of the consumer group, or None.
 
         Raises:
-            DeclarationValueError: There is no offset for a partition.
+            DeclarationValueError: A partition has no offset.
             BrokerError: A broker does not answer.
         """
         if self._kind is _Kind.EARLIEST:
@@ -540,7 +542,7 @@ class KafkaOffsetsInitializer(WithoutJava):
         cluster: Cluster,
         group: str | None,
     ) -> dict[Partition, int]:
-        """Add committed offsets, or those of the strategy, for all other partitions."""
+        """Add an offset for each other partition: the committed one, or the strategy's."""
         missing = [each for each in partitions if each not in given]
         committed = cluster.read_committed(missing, group) if group is not None and missing else {}
         left = [each for each in missing if each not in committed]
@@ -555,16 +557,15 @@ class KafkaOffsetsInitializer(WithoutJava):
 def offsets_within(
     found: Mapping[Partition, int], cluster: Cluster, what: str
 ) -> dict[Partition, int]:
-    """Return offsets, all of which the topics have.
+    """Return the offsets, if the topics have all of them.
 
     Args:
         found: The offsets by partition.
-        cluster: The brokers.
+        cluster: The brokers that know the topics' offsets.
         what: The name of the offsets in messages.
 
     Raises:
-        DeclarationValueError: An offset lies before the first record that is left, or after the
-            end.
+        DeclarationValueError: An offset lies before the first record that is left, or after the end.
         BrokerError: A broker does not answer.
     """
     first, last = cluster.earliest(found), cluster.latest(found)
@@ -572,9 +573,9 @@ def offsets_within(
         if not first[each] <= offset <= last[each]:
             topic, number = each
             msg = (
-                f"{what} lie within the topic, got {offset} for partition {number} of {topic}, which "
-                f"has {first[each]} to {last[each]}; records that are gone are left out by name only: "
-                "give earliest() or an offset that is there"
+                f"{what} must lie within the topic, got {offset} for partition {number} of {topic}, "
+                f"which has {first[each]} to {last[each]}; give an offset in that range, or earliest() "
+                "to start at the first record that is left"
             )
             raise DeclarationValueError(msg)
     return dict(found)
@@ -583,7 +584,7 @@ def offsets_within(
 def _until_the_end(
     found: Mapping[Partition, int | None], partitions: Iterable[Partition], cluster: Cluster
 ) -> dict[Partition, int]:
-    """Replace None by the end of the partition, where no record is so late."""
+    """Replace None, which means that no record is so late, by the end of the partition."""
     ends = cluster.latest([each for each in partitions if found[each] is None])
     return {each: ends[each] if offset is None else offset for each, offset in found.items()}
 
@@ -614,10 +615,10 @@ def _items(offsets: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def check_initializer(given: Any) -> KafkaOffsetsInitializer:
-    """Return the argument, which must say where to start or stop.
+    """Return the argument, which must be able to find offsets.
 
     Raises:
-        DeclarationTypeError: It is no `KafkaOffsetsInitializer`.
+        DeclarationTypeError: The argument is no `KafkaOffsetsInitializer`.
     """
     if not isinstance(given, KafkaOffsetsInitializer):
         remedy = instance_of(
@@ -631,16 +632,17 @@ def check_initializer(given: Any) -> KafkaOffsetsInitializer:
 def elements_of(
     batch: pa.RecordBatch, deserializer: DeserializationSchema
 ) -> Iterator[tuple[Any, int | None]]:
-    """Yield the elements of some records, with their times in ms; None is no element.
+    """Yield the elements of some records, each with its time in ms; a None makes no element.
 
     Args:
         batch: Records, with the columns of the data source.
-        deserializer: Makes elements of values.
+        deserializer: Makes elements of the values of records.
 
     Raises:
         UserFunctionError: The deserializer fails; the message names the record.
     """
     deserialize = deserializer.deserialize
+    # Spark's column has microseconds, and a job's elements have ms.
     times = pc.divide(batch.column("timestamp").cast(pa.int64()), 1000).to_pylist()
     for index, value in enumerate(batch.column("value").to_pylist()):
         try:

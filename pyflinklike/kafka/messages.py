@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of Kafka as columns, which are those of Spark's own Kafka connector, and their ids."""
+"""Messages of Kafka as columns, the same as in Spark's own Kafka connector, and ids of messages."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ _ALLOWED: Final = {
 
 @attrs.define
 class Message:
-    """One message to be written.
+    """One message on its way to a topic.
 
     Args:
-        topic: The name of its topic; None is refused when it is sent.
-        key: The key; None for none.
-        value: The value; None is a tombstone where topics are compacted.
-        partition: The number of the partition; None leaves it to the partitioner.
-        headers: Names and values, in order.
-        timestamp: The time in ms, above 0; None for the time when it is sent.
+        topic: The name of its topic; a message without a topic is refused when it is sent.
+        key: The key; None for a message without a key.
+        value: The value; in a compacted topic, None deletes the key.
+        partition: The number of the partition; None lets the partitioner choose.
+        headers: The names and values of the headers, in order.
+        timestamp: The time in ms, above 0; None takes the time when it is sent.
     """
 
     topic: str | None
@@ -82,7 +82,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
 
     Args:
         schema: The schema of the DataFrame.
-        topic: The option `topic`; None where a column names the topic.
+        topic: The option `topic`; None if a column names the topic.
 
     Raises:
         DeclarationValueError: A column is missing, unknown or of another type.
@@ -96,7 +96,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
             msg = f"the column {name} must be {' or '.join(_ALLOWED[name])}, got {kind}; cast it"
             raise DeclarationValueError(msg)
     if "value" not in kinds:
-        msg = f"a column value is needed, got {', '.join(kinds) or 'none'}; name one so"
+        msg = f"a column value is needed, got {', '.join(kinds) or 'none'}; rename a column"
         raise DeclarationValueError(msg)
     if topic is None and "topic" not in kinds:
         msg = "records need a topic; set the option topic, or add a column topic"
@@ -118,7 +118,7 @@ def of_batches(batches: Iterable[pa.RecordBatch], topic: str | None) -> Iterator
 
 
 def of_rows(rows: Iterable[Any], topic: str | None) -> Iterator[Message]:
-    """Yield the messages of Spark's rows in their order; PySpark 4.0's streams have no Arrow."""
+    """Yield the messages of Spark's rows in their order; streams of PySpark 4.0 have no Arrow."""
     for row in map(methodcaller("asDict"), rows):
         chosen = row["topic"] if topic is None else topic
         key, value = _bytes(row.get("key")), _bytes(row["value"])
@@ -126,7 +126,7 @@ def of_rows(rows: Iterable[Any], topic: str | None) -> Iterator[Message]:
 
 
 def _column(batch: pa.RecordBatch, name: str) -> Iterable[Any]:
-    """Return a column's values, or as many None."""
+    """Return a column's values; if there is no such column, None for each row."""
     if name in batch.schema.names:
         values: list[Any] = batch.column(name).to_pylist()
         return values
@@ -169,8 +169,7 @@ _HEADERS_TYPE: Final = pa.list_(
     pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
 )
 _AFTER_ALL: Final = 2**63 // 1000
-"""The first time, in ms, that Spark does not have: in the year 294,247.  A producer may write
-any."""
+"""The first time, in ms, that Spark cannot hold: in the year 294,247.  A producer may write any time."""
 _FIELDS: Final = [
     pa.field("key", pa.binary()),
     pa.field("value", pa.binary()),
@@ -186,7 +185,7 @@ def spark_columns(*, headers: bool) -> StructType:
     """Return the columns as Spark's types.
 
     Args:
-        headers: True adds a column of headers.
+        headers: Whether to add a column of headers.
     """
     return StructType([*_COLUMNS, StructField("headers", HEADERS)] if headers else _COLUMNS)
 
@@ -195,9 +194,9 @@ class RecordColumns:
     """Records of one partition that wait to become a batch.
 
     Args:
-        topic: The topic of all of them.
-        partition: The partition of all of them.
-        headers: True adds a column of headers.
+        topic: The topic of all these records.
+        partition: The partition of all these records.
+        headers: Whether to add a column of headers.
     """
 
     def __init__(self, topic: str, partition: int, *, headers: bool) -> None:
@@ -216,11 +215,11 @@ class RecordColumns:
         self._headers: list[list[dict[str, Any]] | None] = []
 
     def __len__(self) -> int:
-        """Return how many records wait."""
+        """Return the number of records that wait."""
         return len(self._offsets)
 
     def full(self) -> bool:
-        """Return whether they should become a batch: 10,000 records, or 16 MiB of keys, values."""
+        """Return whether they should become a batch: 10,000 records, or 16 MiB of keys and values."""
         return len(self._offsets) >= _MOST_RECORDS or self._bytes >= _MOST_BYTES
 
     def append(self, message: Any) -> None:
@@ -236,6 +235,7 @@ class RecordColumns:
         self._kinds.append(kind - 1)  # Java counts from -1
         if self._with_headers:
             found = message.headers()
+            # Without headers the client gives None, as the column has it.
             self._headers.append(found and [{"key": name, "value": held} for name, held in found])
 
     def drain(self) -> pa.RecordBatch:
@@ -265,38 +265,39 @@ _BATCH: Final = "streaming.sql.batchId"
 
 
 class RecordIds:
-    """Gives the records of one task their ids: query, micro-batch, task, digest and number.
+    """Gives each record of a task an id: query, micro-batch, task, digest and number.
 
-    A record has the same id when its micro-batch is written again.  The rows of a task may come in
-    another order then, wherever they went through a shuffle.  So the id is made of the contents of a
-    record and, among equal records of its task, of a number; 16 bytes and a count are held for each
-    different record until the task ends.
+    A record has the same id if its micro-batch is written again.  After a shuffle, the rows of a task
+    may then come in another order.  So the id is made of the contents of a record and, among equal
+    records of the task, of a number.  For each different record this keeps 16 bytes and a count until
+    the task ends.
 
     Args:
-        context: The context of Spark's task.
+        context: The context of Spark's task; None outside a task.
 
     Raises:
         HostError: The task does not belong to a stream.
     """
 
     def __init__(self, context: Any) -> None:
+        # Spark sets these two properties of its tasks in every micro-batch.
         names = (_QUERY, _BATCH) if context is not None else ()
         query, batch = [context.getLocalProperty(name) for name in names] or (None, None)
         if query is None or batch is None:
-            msg = "recordIds is for streams, got a task of none; leave the option out"
+            msg = "recordIds is for streams, got a task of no stream; leave the option out"
             raise HostError(msg)
         self._prefix = f"{query}/{batch}/{context.partitionId()}"
         self._seen: Counter[bytes] = Counter()
 
     @staticmethod
     def is_of_stream() -> bool:
-        """Return whether a task of a stream runs here, whose records can have ids."""
+        """Return whether a task of a stream runs here, so that its records can have ids."""
         context = TaskContext.get()
         return context is not None and context.getLocalProperty(_BATCH) is not None
 
     @classmethod
     def of_task(cls) -> RecordIds:
-        """Make the ids for the task that runs here."""
+        """Make the ids for the task that is running here."""
         return cls(TaskContext.get())
 
     def add_to(self, message: Message) -> Message:
@@ -309,7 +310,7 @@ class RecordIds:
 
 
 def _digest(message: Message) -> bytes:
-    """Return a digest of all that a message holds; lengths keep neighbours apart."""
+    """Return a digest of the whole message; lengths keep neighbouring parts apart."""
     state = hashlib.blake2b(digest_size=16)
     parts = [message.topic, message.partition, message.key, message.value]
     for part in [*parts, *(each for header in message.headers for each in header)]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets up to which a stream has read, as Spark's checkpoint stores them, and ranges of offsets."""
+"""The offsets up to which a stream has read, as Spark's checkpoint has them, and ranges of offsets."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Partition = tuple[str, int]
 
 @attrs.frozen
 class Offsets:
-    """The next offset to read of each partition, and the ids of the topics.
+    """The next offset that each partition has to read, and the ids of the topics.
 
     Args:
-        at: The offsets by partition.
-        topic_ids: The ids by topic; empty where the brokers have no ids (Kafka before 2.8).
+        at: The offsets by partition, each from 0 on.
+        topic_ids: The ids by topic; empty if the brokers have no ids (Kafka before 2.8).
     """
 
     at: Mapping[Partition, int]
     topic_ids: Mapping[str, str] = {}
 
     def to_json(self) -> dict[str, Any]:
-        """Return what Spark stores: `{"offsets": {topic: {partition: 1}}, "topic_ids": {...}}`.
+        """Return the form for Spark: `{"offsets": {topic: {partition: 1}}, "topic_ids": {...}}`.
 
-        Equal offsets have equal JSON, including the order of its keys: Spark compares the text.
+        Equal offsets have equal JSON, including the order of its keys, because Spark compares the text.
         """
         topics: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in sorted(self.at.items()):
@@ -58,6 +58,7 @@ class Offsets:
             ids = dict(json["topic_ids"])
         except (KeyError, TypeError, ValueError, AttributeError):
             raise _foreign(json) from None
+        # Negative offsets stand for ends, and a checkpoint never has these.
         if not all(is_int64(offset) and offset >= 0 for offset in at.values()):
             raise _foreign(json)
         return cls(at, ids)
@@ -65,8 +66,8 @@ class Offsets:
 
 def _foreign(json: Any) -> CorruptStateError:
     msg = (
-        f"offsets of pyflinklike.kafka are expected in the checkpoint, got {json!r:.500}; "
-        "another source wrote it, or it is damaged: start with a new checkpoint"
+        f"the checkpoint must hold offsets of pyflinklike.kafka, got {json!r:.500}; "
+        "another source wrote them, or they are damaged: start with a new checkpoint"
     )
     return CorruptStateError(msg)
 
@@ -76,8 +77,8 @@ class OffsetRange(InputPartition):
 
     Args:
         topic: The name of the topic.
-        partition: The number of the partition.
-        start: The first offset.
+        partition: The number of the partition, from 0.
+        start: The first offset of the range.
         end: The offset after the last one.
     """
 
@@ -86,7 +87,7 @@ class OffsetRange(InputPartition):
         self.topic, self.partition, self.start, self.end = topic, partition, start, end
 
     def __len__(self) -> int:
-        """Return how many offsets it has; there may be fewer records."""
+        """Return the number of offsets; there may be fewer records."""
         return self.end - self.start
 
     def __eq__(self, other: object) -> bool:
@@ -103,12 +104,12 @@ def limit_ends(
 ) -> dict[Partition, int]:
     """Return the ends of a micro-batch of at most `most` offsets.
 
-    Each partition gets its share of them, by how much it has left, as in Spark's own connector.  At
-    least one offset is taken where there is any, so that a stream always goes on.
+    Each partition gets a share in proportion to what it has left, as in Spark's own connector.  If any
+    partition has an offset left, at least one is taken, so that a stream always goes on.
 
     Args:
-        start: The offsets where the micro-batch starts, for every partition of `end`.
-        end: The offsets where the partitions end now.
+        start: The offsets at which the micro-batch starts, for every partition of `end`.
+        end: The offsets at which the partitions end now.
         most: The value of `maxOffsetsPerTrigger`.
     """
     left = {each: last - start[each] for each, last in end.items()}
@@ -125,12 +126,11 @@ def limit_ends(
 
 
 def split_ranges(ranges: Sequence[OffsetRange], least: int) -> list[OffsetRange]:
-    """Cut large ranges into parts of about equal size, so that there are at least `least`.
+    """Cut large ranges into parts of about equal size, until there are at least `least` ranges.
 
     Args:
-        ranges: Ranges that are not empty.
-        least: The value of `minPartitions`; the result is shorter only where there are fewer
-            offsets.
+        ranges: Ranges, none of them empty.
+        least: The value of `minPartitions`; the result is shorter only if there are fewer offsets.
     """
     total = sum(map(len, ranges))
     if len(ranges) >= least or total == 0:
@@ -143,6 +143,6 @@ def split_ranges(ranges: Sequence[OffsetRange], least: int) -> list[OffsetRange]
 
 
 def _parts(whole: OffsetRange, count: int) -> list[OffsetRange]:
-    """Cut a range into parts whose lengths differ by one offset at most."""
+    """Cut a range into parts whose lengths differ by at most one offset."""
     edges = [whole.start + len(whole) * number // count for number in range(count + 1)]
     return [OffsetRange(whole.topic, whole.partition, start, end) for start, end in pairwise(edges)]

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of the data source, with the names and meanings of Spark's own Kafka connector.
 
-An unknown option is refused: if it were ignored, it could be a limit, or a place to start from.
+An unknown option is refused: it could be a limit, or a place to start from, so it must not be ignored.
 
 Options that begin with `kafka.` are settings of librdkafka, the client that confluent-kafka wraps; Spark's
-own connector gives them to Kafka's Java client.  Most have one name in both.  Names of Java's client that
-librdkafka does not know, and settings that this data source makes itself, are refused with the name to use
-instead.  The properties of a `KafkaSource` or `KafkaSink` become such options, so the same holds for them.
+own connector passes them to Kafka's Java client.  Most settings have the same name in both.  If librdkafka
+does not know a name of Java's client, or if this data source makes a setting itself, the option is
+refused, and the message has the name to use instead.  The properties of a `KafkaSource` or `KafkaSink`
+become such options, so the same rules hold for them.
 
 No message shows the value of a secret setting.
 """
@@ -61,30 +62,32 @@ _READER: Final = (
     "holdWhile",
 )
 _WRITER: Final = ("topic", "recordIds")
-_OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})  # Spark hands its own on as well
+# Spark passes its own options to the source, too.
+_OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 _POLL_TIMEOUT: Final = "120000"
 
 Bounds = str | Mapping[Partition, int]
-"""Where to start or end: "earliest", "latest", or an offset for each partition."""
+"""The start or the end: "earliest", "latest", or an offset for each partition."""
 
 
 @attrs.frozen
 class ReaderOptions:
-    """The options of a reader.
+    """The options of a reader, checked and in their types.
 
     Args:
-        settings: Settings of librdkafka; they may hold secrets and are never shown.
-        api_timeout_ms: How long a request to the brokers may take.
-        poll_timeout_ms: How long a task waits for records that exist.
-        subscription: The topics that are read.
-        starting: Where a new query starts.
-        ending: Where a batch ends.
-        fail_on_data_loss: True stops the query where records are gone.
-        max_offsets: The greatest number of offsets per micro-batch; None for all.
+        settings: Settings of librdkafka; they may hold secrets, so they are never shown.
+        api_timeout_ms: The most ms that a request to the brokers may take.
+        poll_timeout_ms: The most ms that a task waits for records that exist.
+        subscription: The topics that the reader reads.
+        starting: The offsets at which a new query starts.
+        ending: The offsets at which a batch ends.
+        fail_on_data_loss: Whether the query stops if records are gone.
+        max_offsets: The most offsets in a micro-batch; None for no limit.
         min_partitions: The least number of Spark's partitions.
-        include_headers: True adds a column of headers.
-        wait_for: The path of a file before which a stream has no records; None for none.
-        hold_while: The path of a file while which a stream has no new records; None for none.
+        include_headers: Whether to add a column of headers.
+        wait_for: The path of a file; a stream has no records before it exists.  None for no file.
+        hold_while: The path of a file; a stream has no new records while it exists.  None for no
+            file.
     """
 
     settings: Mapping[str, str] = attrs.field(repr=False)
@@ -103,12 +106,12 @@ class ReaderOptions:
 
 @attrs.frozen
 class WriterOptions:
-    """The options of a writer.
+    """The options of a writer, checked and in their types.
 
     Args:
-        settings: Settings of librdkafka; they may hold secrets and are never shown.
-        topic: The topic of all records; None where a column names it.
-        record_ids: True gives each record a header by which repeats can be recognised.
+        settings: Settings of librdkafka; they may hold secrets, so they are never shown.
+        topic: The topic of all records; None if a column names it.
+        record_ids: Whether each record gets a header by which a reader recognises repeats.
     """
 
     settings: Mapping[str, str] = attrs.field(repr=False)
@@ -120,13 +123,13 @@ def reader_options(options: Mapping[str, str], *, streaming: bool) -> ReaderOpti
     """Check the options of a stream or a batch that reads.
 
     Raises:
-        DeclarationValueError: An option is unknown, missing or out of its range; the message says
-            which, and what is allowed.
+        DeclarationValueError: An option is unknown, missing or out of its range; the message names
+            it, and says what is allowed.
     """
     given = _find_known(options, _READER, "a reader")
     settings, timeout = client_settings(options)
     prefix = given.get("groupIdPrefix", "spark-kafka-source")
-    # A consumer of librdkafka must have one, although no group is joined.
+    # A consumer of librdkafka must have a group id, although it joins no group.
     settings.setdefault("group.id", f"{prefix}-pyflinklike")
     for name in ("endingOffsets",) if streaming else ("maxOffsetsPerTrigger",):
         if name in given:
@@ -162,7 +165,7 @@ def writer_options(options: Mapping[str, str]) -> WriterOptions:
 
 
 def _find_known(options: Mapping[str, str], names: Iterable[str], whose: str) -> dict[str, str]:
-    """Return the options of these names, whatever the case in which they were given."""
+    """Return the options of these names; the case of the given names does not matter."""
     canonical = {name.lower(): name for name in names}
     given = {}
     for name, value in options.items():
@@ -192,7 +195,7 @@ def _count(given: Mapping[str, str], name: str, default: str) -> int:
 
 
 def _bounds(given: Mapping[str, str], name: str, default: str, forbidden: int) -> Bounds:
-    """Read where to start or end; a stream may start at the latest, a batch ends at no earliest."""
+    """Read the start or the end; a batch must not end at the earliest offset."""
     value = given.get(name, default).strip()
     word = value.lower()
     if word in ("earliest", "latest"):
@@ -254,19 +257,19 @@ _INSTEAD: Final = {
     "partitioner.class": "kafka.partitioner",
     "max.poll.records": "nothing: a task reads its whole range",
     # settings of this data source itself
-    "auto.offset.reset": "the option startingOffsets",
+    # Settings of this data source itself
     "enable.auto.commit": "nothing: offsets are kept in the checkpoint",
     "enable.auto.offset.store": "nothing: offsets are kept in the checkpoint",
     "enable.partition.eof": "nothing: the reader needs it and sets it",
     "enable.idempotence": "nothing: the writer is always idempotent",
-    "transactional.id": "the option recordIds, and drop_repeats where the topic is read",
-    "interceptor.classes": "nothing: there are none",
+    "transactional.id": "the option recordIds, and drop_repeats in the query that reads the topic",
+    "interceptor.classes": "nothing: librdkafka has no interceptors",
     "key.deserializer": "casts of the columns: key and value are binary",
     "value.deserializer": "casts of the columns: key and value are binary",
     "key.serializer": "casts of the columns: key and value are string or binary",
     "value.serializer": "casts of the columns: key and value are string or binary",
 }
-# A producer or an admin client warns of each of these, although nothing is wrong.
+# A producer or an admin client would warn of each of these, although nothing is wrong.
 _OF_CONSUMERS: Final = (
     "fetch.",
     "queued.",
@@ -287,15 +290,15 @@ def client_settings(options: Mapping[str, str]) -> tuple[dict[str, str], int]:
     """Return the settings that options beginning with `kafka.` give the client.
 
     Args:
-        options: All options of the data source; their names count in lower case.
+        options: All options of the data source; the case of their names does not matter.
 
     Returns:
-        The settings of librdkafka, and how many ms a request to the brokers may take:
+        The settings of librdkafka, and the most ms that a request to the brokers may take:
         `kafka.default.api.timeout.ms`, by default a minute, as in Java.
 
     Raises:
-        DeclarationValueError: `kafka.bootstrap.servers` is missing, or an option is one that
-            librdkafka has under another name or that is not the user's to set.
+        DeclarationValueError: `kafka.bootstrap.servers` is missing, or an option has another name in
+            librdkafka, or users must not set it.
     """
     given = {name.lower(): value for name, value in options.items()}
     settings = {
@@ -303,7 +306,7 @@ def client_settings(options: Mapping[str, str]) -> tuple[dict[str, str], int]:
     }
     for name in settings:
         if name in _INSTEAD:
-            msg = f"the option {PREFIX}{name} is not known to librdkafka, or not free to be set; use {_INSTEAD[name]}"
+            msg = f"librdkafka does not know {PREFIX}{name}, or this data source sets it itself; use {_INSTEAD[name]}"
             raise DeclarationValueError(msg)
     if not settings.get(_SERVERS):
         msg = "a broker must be named; set the option kafka.bootstrap.servers to host:port,..."
@@ -316,7 +319,7 @@ def client_settings(options: Mapping[str, str]) -> tuple[dict[str, str], int]:
 
 
 def without_consumer_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings for a client that does not consume."""
+    """Return the settings for a client that is no consumer."""
     return {name: value for name, value in settings.items() if not name.startswith(_OF_CONSUMERS)}
 
 
@@ -324,11 +327,11 @@ def make_client(client: Callable[[dict[str, Any]], Any], settings: Mapping[str, 
     """Make a client with these settings.
 
     Args:
-        client: The class of the client.
-        settings: Settings of librdkafka.
+        client: The class of the client, from confluent-kafka.
+        settings: Settings of librdkafka, which may hold secrets.
 
     Raises:
-        DeclarationValueError: librdkafka refuses a setting; secrets are not shown.
+        DeclarationValueError: librdkafka refuses a setting; the message shows no secret.
     """
     try:
         return client(dict(settings))
@@ -348,16 +351,16 @@ _HIDDEN: Final = "***"
 
 
 def is_secret(setting: str) -> bool:
-    """Return whether the value of a setting of that name must not be shown."""
+    """Return whether a setting of that name has a value that must not be shown."""
     return _SECRET.search(setting.lower()) is not None
 
 
 def hide_secrets(text: str, settings: Mapping[str, str]) -> str:
-    """Return the text with `***` for every secret of these settings that it quotes.
+    """Return the text with `***` in the place of every secret that it quotes.
 
     Args:
-        text: A message of librdkafka, which quotes values that it refuses.
-        settings: The settings that librdkafka was given.
+        text: A message of librdkafka, which may quote a value that it refuses.
+        settings: The settings that librdkafka got.
     """
     for name, value in settings.items():
         if value and is_secret(name):
@@ -370,12 +373,12 @@ def hide_secrets(text: str, settings: Mapping[str, str]) -> str:
 
 @attrs.frozen
 class Subscription:
-    """One of the three ways to say what is read; the fields of the other two are empty.
+    """The topics to read, in one of three forms; the fields of the other two are empty.
 
     Args:
-        topics: The names of topics; of `subscribe`.
-        pattern: A regular expression that the whole name of a topic matches; of `subscribePattern`.
-        partitions: Single partitions; of `assign`.
+        topics: The names of topics, from the option `subscribe`.
+        pattern: A regular expression for the whole names of topics, from `subscribePattern`.
+        partitions: Single partitions, from the option `assign`.
     """
 
     topics: tuple[str, ...] = ()
@@ -389,7 +392,7 @@ class Subscription:
             there: The partitions of every topic that exists.
 
         Raises:
-            BrokerError: A topic or partition that is named does not exist.
+            BrokerError: A topic or partition of the subscription does not exist.
         """
         every = {(topic, number) for topic, numbers in there.items() for number in numbers}
         if self.pattern is not None:
@@ -403,8 +406,8 @@ class Subscription:
             chosen = {each for each in every if each[0] in self.topics}
         if missing:
             msg = (
-                f"what is subscribed to must be there, got no {', '.join(sorted(missing))} from the brokers; "
-                "create the topic, or see that this user may describe it"
+                f"the brokers must have all topics of the subscription, got no {', '.join(sorted(missing))}; "
+                "create the topic, or make sure that this user may describe it"
             )
             raise BrokerError(msg)
         return sorted(chosen)
@@ -414,7 +417,8 @@ def subscription_of(given: Mapping[str, str]) -> Subscription:
     """Read the subscription from the options.
 
     Raises:
-        DeclarationValueError: Not exactly one of the three options is given, or it cannot be read.
+        DeclarationValueError: None or several of the three options are given, or the one cannot be
+            read.
     """
     names = [name for name in SUBSCRIPTIONS if name in given]
     if len(names) != 1:
@@ -450,6 +454,7 @@ def _read_assignment(value: str) -> tuple[Partition, ...]:
             for number in numbers
         )
     except (ValueError, AttributeError, TypeError) as error:
+        # The error is kept for later, because an empty assignment gets the same message.
         found = ()
         cause: Exception | None = error
     else:
@@ -484,7 +489,7 @@ _OVERRIDDEN: Final = frozenset(
 
 
 def check_property(key: Any, value: Any) -> tuple[str, str]:
-    """Check a property, whose name and value must be text, and return both.
+    """Check a property, whose name and value must be text, and return them.
 
     Raises:
         DeclarationTypeError: The name or the value is no text.
@@ -499,11 +504,11 @@ def as_options(properties: Mapping[str, str], *, is_reader: bool) -> dict[str, s
     """Return properties as options of the data source.
 
     Args:
-        properties: The values by name.
-        is_reader: True for the properties of a source, False for those of a sink.
+        properties: The values by name, as Flink's connector has them.
+        is_reader: True for the properties of a source, False for a sink's.
 
     Raises:
-        DeclarationValueError: A property with our prefix is not known.
+        DeclarationValueError: A property has the prefix `pyflinklike.`, but there is none of its name.
     """
     options = {}
     for name, value in properties.items():
@@ -519,6 +524,6 @@ def _own(name: str, *, is_reader: bool) -> str:
     option = name[len(OWN) :]
     if option not in known:
         names = ", ".join(f"{OWN}{each}" for each in known)
-        msg = f"properties of ours are {names}, got {name!r}; check its name"
+        msg = f"the properties with our prefix are {names}, got {name!r}; check its name"
         raise DeclarationValueError(msg)
     return option

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optional packages of the Kafka data source: checked before anything else."""
+"""The optional packages that the Kafka data source needs, checked before anything else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEEDED = {
 
 
 def require_packages() -> None:
-    """Check that confluent-kafka is installed, and a PySpark with Python data sources.
+    """Check that confluent-kafka is installed, and a PySpark that has Python data sources.
 
     Raises:
         HostError: A package is missing; the message names the extra to install.

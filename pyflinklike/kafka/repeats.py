@@ -21,7 +21,7 @@ _ID: Final = "pyflinklike_record_id"
 
 
 class DropRepeats(KeyedProcessFunction):
-    """Lets the first record of an id through.
+    """Passes the first record of each id on, and drops the others.
 
     Args:
         within: How long an id is remembered, in processing time.
@@ -31,16 +31,17 @@ class DropRepeats(KeyedProcessFunction):
         self._within = within
 
     def open(self, runtime_context: Any) -> None:
-        """Declare the state: one flag per id, forgotten after the time."""
+        """Declare the state: one flag per id, forgotten after that time."""
         seen = ValueStateDescriptor("seen", Types.BOOLEAN())
         seen.enable_time_to_live(StateTtlConfig.new_builder(self._within).build())
         self._seen = runtime_context.get_state(seen)
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
-        """Yield the record unless one with its id was there before."""
+        """Yield the record, unless one with the same id has come before."""
         del ctx
         if self._seen.value() is None:
             self._seen.update(True)
+            # The last column is the id, which `drop_repeats` has added.
             yield tuple(value)[:-1]
 
 
@@ -49,30 +50,30 @@ def drop_repeats(
 ) -> DataFrame:
     """Drop records that a writer with `recordIds` wrote again.
 
-    A record without such an id passes, whatever it holds.  A repeat that is read later than
-    `within` after the first one passes, too; no other record is ever dropped.  State is one small
-    entry per record for that time.
+    A record without such an id always passes.  A repeat that is read later than `within` after the
+    first one passes, too; no other record is ever dropped.  The state is one small entry per record for
+    that time.
 
     Args:
         records: A stream or a batch of Kafka's columns, read with `includeHeaders`.
-        within: How long ids are remembered, in processing time; a duration, or ms.  It must be
-            longer than the writing query may be away between two attempts at a micro-batch.
+        within: How long ids are remembered, in processing time; a duration, or ms.  It must be longer
+            than the writing query may be down between two attempts at a micro-batch.
         uid: The name of the operator in the checkpoint.
 
     Returns:
         The records with the same columns.
 
     Raises:
-        DeclarationValueError: There is no column of headers.
+        DeclarationValueError: The DataFrame has no column of headers.
     """
     if "headers" not in records.columns:
         msg = (
-            "repeats are told by their headers, got no column headers; read with "
+            "repeats are recognised by their headers, got no column headers; read with "
             'option("includeHeaders", "true")'
         )
         raise DeclarationValueError(msg)
     given = sql.expr(f"filter(headers, each -> each.key = '{HEADER}')[0].value").cast("string")
-    # A record without an id gets its own position as one, so it is never a repeat.
+    # A record without an id gets its own position as its id, so it is never a repeat.
     place = sql.concat_ws("/", "topic", "partition", "offset")
     named = records.withColumn(_ID, sql.coalesce(given, place))
     return key_by(named, _ID).process(DropRepeats(within), records.schema, uid=uid)

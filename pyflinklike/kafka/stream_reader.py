@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of a stream: the driver's questions between micro-batches, and the reads of tasks.
+"""The reader of a stream: what the driver asks between micro-batches, and what tasks read.
 
-Offsets are in Spark's checkpoint and nowhere else; no consumer group is joined.  PySpark 4.2 and
-newer tell the reader where the micro-batch starts and how much it may take.  Earlier versions ask
-only for the latest offset, so rate limits are not possible there.
+Only Spark's checkpoint has the offsets; the reader joins no consumer group.  PySpark 4.2 and newer pass
+the start of the micro-batch and its limit to the reader.  Earlier versions ask only for the latest
+offset, so they cannot limit a micro-batch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ except ImportError:  # before PySpark 4.2
 
 __all__ = ["HAS_LIMITS", "KafkaStreamReader", "stream_reader"]
 
-# After an election a partition may seem to end earlier for a moment (KAFKA-7703).
+# After an election a partition may seem to end earlier for a moment.
+# https://issues.apache.org/jira/browse/KAFKA-7703
 _STEP_BACK_WAITS: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 
@@ -50,7 +51,7 @@ class _Progress:
     """The offsets between which the next micro-batch lies.
 
     Args:
-        options: The options of the reader.
+        options: The options of the reader, with the brokers' addresses.
     """
 
     def __init__(self, options: ReaderOptions) -> None:
@@ -58,17 +59,17 @@ class _Progress:
         self._connected: Cluster | None = None
         self._stop_at: Offsets | None = None
         self.seen: Offsets | None = None
-        """The ends of all partitions when `latest` last asked."""
+        """The ends of all partitions that `latest` has found last."""
 
     @property
     def _cluster(self) -> Cluster:
-        """The brokers, connected to when first asked, since readers are pickled before."""
+        """The brokers; connected at the first request, because readers are pickled before that."""
         if self._connected is None:
             self._connected = Cluster(self._options)
         return self._connected
 
     def first(self) -> Offsets:
-        """Return where a new query starts."""
+        """Return the offsets at which a new query starts."""
         topics = self._cluster.topics()
         start = resolve_offsets(
             self._options.starting, topics.partitions, self._cluster, "startingOffsets"
@@ -76,10 +77,10 @@ class _Progress:
         return Offsets(start, topics.ids)
 
     def latest(self, start: Offsets | None) -> Offsets:
-        """Return the current ends of all partitions, at most those of `stop_here`.
+        """Return the current ends of all partitions, or those of `stop_here` if they come first.
 
         Args:
-            start: How far the query has read; None if that is not known.
+            start: The offsets up to which the query has read; None if they are not known.
         """
         topics = self._cluster.topics()
         if start is None:
@@ -90,12 +91,12 @@ class _Progress:
         if self._stop_at is not None:
             stop = self._stop_at.at
             end = {each: min(last, stop[each]) for each, last in end.items() if each in stop}
-            # A partition that was read further than the stop stays where it is.
+            # A partition that was already read further than the stop stays there.
             end.update({each: max(end[each], start.at[each]) for each in end if each in start.at})
         return Offsets(end, topics.ids)
 
     def stop_here(self) -> None:
-        """Never go beyond the present ends: `Trigger.AvailableNow`."""
+        """Never go beyond the present ends, as `Trigger.AvailableNow` asks."""
         topics = self._cluster.topics()
         self._stop_at = Offsets(self._cluster.latest(topics.partitions), topics.ids)
 
@@ -103,7 +104,7 @@ class _Progress:
         """Return the end of a micro-batch of at most `most` offsets; `start` if it is empty."""
         begins = self._begins(start, end)
         taken = dict(end.at) if most is None else limit_ends(begins, end.at, most)
-        # While the brokers have no controller they tell no ids; the ids that were known stay.
+        # While the brokers have no controller, they report no ids; then the known ids stay.
         ids = {**start.topic_ids, **end.topic_ids}
         return start if taken == dict(start.at) else Offsets(taken, ids)
 
@@ -111,9 +112,9 @@ class _Progress:
         """Return the ranges that the tasks of a micro-batch read.
 
         Args:
-            start: The offsets where the micro-batch starts.
-            end: The offsets where it ends.
-            checked: True where `latest` has just made `end`; False where Spark found it in its
+            start: The offsets at which the micro-batch starts.
+            end: The offsets at which it ends.
+            checked: Whether `latest` has just found `end`; False if Spark found it in its
                 checkpoint.
         """
         if not checked and start.at != end.at:
@@ -132,7 +133,7 @@ class _Progress:
         report_gone(start.at, topics.partitions, fail=self._options.fail_on_data_loss)
 
     def _latest_after(self, start: Offsets, partitions: list[Partition]) -> dict[Partition, int]:
-        """Return the ends; ask again while one seems to lie before the start."""
+        """Return the ends of partitions; ask again while one seems to lie before the start."""
         for wait in (*_STEP_BACK_WAITS, None):
             end = self._cluster.latest(partitions)
             if wait is None or all(end.get(each, at) >= at for each, at in start.at.items()):
@@ -144,7 +145,7 @@ class _Progress:
     def _begins(
         self, start: Offsets, end: Offsets, *, say: bool = False
     ) -> Mapping[Partition, int]:
-        """Return where each partition of a micro-batch begins: a new one at its earliest offset."""
+        """Return the start of each partition in a micro-batch; a new one starts at its earliest."""
         new = [each for each in end.at if each not in start.at]
         first = (
             {each: min(at, end.at[each]) for each, at in self._cluster.earliest(new).items()}
@@ -165,19 +166,19 @@ class KafkaStreamReader(DataSourceStreamReader):
     """Reads topics as a stream.
 
     Args:
-        options: The options of the reader.
+        options: The options of the reader, checked.
     """
 
     def __init__(self, options: ReaderOptions) -> None:
         self._options = options
         self._progress = _Progress(options)
         self._known: Offsets | None = None
-        """How far the query was planned, as far as this reader was told."""
+        """The offsets up to which the query was planned, if this reader knows them."""
         self._checked: tuple[Offsets, Offsets] | None = None
-        """The micro-batch whose start was compared with the topics when its end was found."""
+        """The last micro-batch that `latestOffset` planned; its start was checked then."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query starts: `startingOffsets`, as they are now.
+        """Return the start of a new query: `startingOffsets`, as they are now.
 
         Raises:
             DeclarationValueError: The offsets do not fit the topics.
@@ -192,12 +193,13 @@ class KafkaStreamReader(DataSourceStreamReader):
             DataLossError: A topic or partition that was read is gone, or was made anew.
             BrokerError: A broker does not answer.
         """
-        # After a restart nothing says where the query is; then `partitions` compares.
+        # After a restart the reader does not know the start; then `partitions` makes the check.
         start, end = self._known, self._progress.latest(self._known)
         return self._note_plan(end) if start is None else self._take(start, end, None)
 
     def _take(self, start: Offsets, end: Offsets, most: int | None) -> dict[str, Any]:
         taken = self._progress.take(start, end, most)
+        # `partitions` gets the same pair right after this, and then need not ask the brokers again.
         self._checked = start, taken
         return self._note_plan(taken)
 
@@ -209,8 +211,8 @@ class KafkaStreamReader(DataSourceStreamReader):
         """Return a range of offsets for each task of a micro-batch.
 
         Raises:
-            DataLossError: As for `latestOffset`, where that did not know the start; or a new
-                partition has lost its first records.
+            DataLossError: As for `latestOffset`, if that did not know the start; or a new partition
+                has lost its first records.
             CorruptStateError: The checkpoint holds other offsets than ours.
             BrokerError: A broker does not answer.
         """
@@ -222,7 +224,7 @@ class KafkaStreamReader(DataSourceStreamReader):
         """Read the records of a range; this runs in a task.
 
         Raises:
-            DataLossError: Records are gone, and `failOnDataLoss` is set.
+            DataLossError: Records are gone, and `failOnDataLoss` is true.
             BrokerError: The records cannot be read.
         """
         assert isinstance(partition, OffsetRange)
@@ -234,9 +236,9 @@ if HAS_LIMITS:
     class LimitedStreamReader(KafkaStreamReader, SupportsTriggerAvailableNow):
         """Reads topics as a stream, and keeps rate limits.
 
-        With the option `waitFor` the stream stays where it starts until a file is there: a job reads
-        other sources first.  With `holdWhile` it stays where it is while a file is there: it is too
-        far ahead of other sources.
+        With the option `waitFor` the stream stays at its start until a file exists, because a job reads
+        other sources first.  With `holdWhile` it stays where it is while a file exists, because it is
+        too far ahead of other sources.
         """
 
         def _waits(self) -> bool:
@@ -268,7 +270,7 @@ def stream_reader(options: ReaderOptions) -> DataSourceStreamReader:
     """Make the reader for this PySpark.
 
     Args:
-        options: The options of the reader.
+        options: The options of the reader, checked.
 
     Raises:
         HostError: `maxOffsetsPerTrigger` is set, and this PySpark cannot limit a micro-batch.
@@ -277,7 +279,7 @@ def stream_reader(options: ReaderOptions) -> DataSourceStreamReader:
         return LimitedStreamReader(options)
     if options.max_offsets is not None:
         msg = (
-            "maxOffsetsPerTrigger needs PySpark 4.2 or newer, which tells a Python source where a "
+            "maxOffsetsPerTrigger needs PySpark 4.2 or newer, which gives a Python source the start of a "
             "micro-batch starts; leave the option out, or upgrade"
         )
         raise HostError(msg)

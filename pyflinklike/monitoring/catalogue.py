@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The catalogue of metrics: every metric that the listeners export, declared once.
 
-Both listeners, the reader of progress and the page `docs/reference/metric-names.md` are made of it.
+Both listeners, the reader of progress and the page `docs/reference/metric-names.md` are made from it.
 
-Names follow Prometheus: `pyflinklike_`, what is counted, the unit, and `_total` for a counter.
-The instruments of OpenTelemetry have the same names without unit and ending, which its exporters to
-Prometheus append again: the same dashboards and alerts serve both.
+Names follow Prometheus: `pyflinklike_`, the thing that is counted, the unit, and `_total` for a counter.
+The instruments of OpenTelemetry have the same names without unit and ending.  OpenTelemetry's exporters
+to Prometheus append these again, so the same dashboards and alerts serve both.
 
-What a user names (queries, operators, metrics of functions) is a label and never part of a name.
+A user's own name (of a query, an operator, a metric of a function) is a label and never part of a name.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Metric:
 
     Args:
         stem: The name without prefix, unit and ending.
-        kind: A counter only grows; a sum may also fall; a gauge is of the last micro-batch.
+        kind: A counter only grows; a sum may also fall; a gauge has the value of the last micro-batch.
         unit: The unit of the values; empty for numbers of things.
         labels: The names of the labels; the first is the query's.
-        help: What the value is, as the exporters tell it.
-        source: Where the value comes from, for the reference.
+        help: The meaning of the value, which exporters show.
+        source: The number of Spark's or ours from which the value comes, for the reference.
     """
 
     stem: str
@@ -109,7 +109,7 @@ FROM_OPERATORS: Final = {
         "dropped_entries", "Entries of states in `drop_states` that left the logs"
     ),
 }
-"""The counters that are sums of the numbers of `OperatorMetrics`, by the names of these."""
+"""The counters that add up the numbers of `OperatorMetrics`, by the names of these numbers."""
 
 
 def _make_gauge(stem: str, text: str, source: str, unit: Unit = "") -> Metric:
@@ -117,7 +117,7 @@ def _make_gauge(stem: str, text: str, source: str, unit: Unit = "") -> Metric:
 
 
 CATALOGUE: Final = (
-    # Of a query
+    # A query
     Metric(
         *("query_running", "gauge", "", _QUERY),
         "1 while the query runs; missing once it has ended",
@@ -147,7 +147,7 @@ CATALOGUE: Final = (
     ),
     Metric(
         *("trigger_interval", "gauge", "seconds", _QUERY),
-        "Interval of the query's trigger, as the listener was told",
+        "Interval of the query's trigger, as given to the listener",
         "`triggers=` of the listener",
     ),
     Metric(
@@ -160,7 +160,7 @@ CATALOGUE: Final = (
         "How far the watermark was behind the beginning of the last micro-batch",
         "`timestamp` and `eventTime.watermark`",
     ),
-    # Of an operator
+    # An operator
     *FROM_OPERATORS.values(),
     Metric(
         *("dropped_records", "counter", "", _OPERATOR),
@@ -219,7 +219,7 @@ CATALOGUE: Final = (
         "Latest event time of each of two inputs, in seconds since 1970",
         "`inputs` of `metrics_of`",
     ),
-    # Of Spark's stateful operators
+    # Spark's own stateful operators
     Metric(
         *("state_rows", "gauge", "", _STATE_OPERATOR),
         "Rows in Spark's state store; for an operator of ours these are segments and heads of logs",
@@ -240,15 +240,15 @@ CATALOGUE: Final = (
         "Rows that an operator of Spark's own dropped as late",
         "`stateOperators.numRowsDroppedByWatermark`",
     ),
-    # Of the user's functions
+    # The user's functions
     Metric(
         *("user_counter", "counter", "", _USERS),
-        "What counters and meters of a function added",
+        "Increase of the counters and meters of a function",
         "`metrics_of(...).user`",
     ),
     Metric(
         *("user_counter_decrease", "counter", "", _USERS),
-        "What counters of a function took away with `dec`",
+        "Decrease of the counters of a function by `dec`",
         "`metrics_of(...).user`",
     ),
     Metric(
@@ -268,7 +268,7 @@ CATALOGUE: Final = (
     ),
     Metric(
         *("user_distribution_sum", "sum", "", _USERS),
-        "Sum of the values of a function's distribution; falls where values are negative",
+        "Sum of the values of a function's distribution; falls if values are negative",
         "`metrics_of(...).user`, `<name>.sum`",
     ),
     Metric(
@@ -281,7 +281,7 @@ CATALOGUE: Final = (
         "Greatest value of a function's distribution in the last micro-batch that had one",
         "`metrics_of(...).user`, `<name>.max`",
     ),
-    # Of the listener itself
+    # The listener itself
     Metric(*("listener_series", "gauge", "", ()), "Series that the listener keeps", "the listener"),
     Metric(
         *("listener_dropped_samples", "counter", "", ()),
@@ -294,7 +294,7 @@ CATALOGUE: Final = (
         "the listener",
     ),
 )
-"""All metrics, in the order of the reference."""
+"""All metrics, in the order in which the reference has them."""
 
 _BY_STEM: Final = {each.stem: each for each in CATALOGUE}
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metrics of queries for OpenTelemetry, by observable instruments.
 
-The SDK's readers ask the instruments whenever they export, so that a `PeriodicExportingMetricReader`
-pushes and others are read.  Only OpenTelemetry's API is used here; which reader and exporter there
-are is the program's choice.
+The SDK's readers call the instruments whenever they export.  So a `PeriodicExportingMetricReader` pushes
+the metrics, and other readers are scraped.  This module needs only OpenTelemetry's API; the program
+chooses the reader and the exporter.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _SCOPE = "pyflinklike"
 
 
 class OpenTelemetryListener(QueryListener):
-    """Gives the metrics of a session's queries to OpenTelemetry.
+    """Passes the metrics of a session's queries to OpenTelemetry.
 
-    `spark.streams.addListener(OpenTelemetryListener())` does so until `close`, by the readers of the
-    `MeterProvider` that the program has set.  The labels are attributes: `query` is the name of a
-    query, `operator` the `uid` of an operator.  Instruments are called as Prometheus' metrics are,
-    without unit and ending: `pyflinklike.records` for `pyflinklike_records_total`.
+    `spark.streams.addListener(OpenTelemetryListener())` does so until `close`, through the readers of
+    the `MeterProvider` that the program has set.  The labels are attributes: `query` is the name of a
+    query, `operator` the `uid` of an operator.  An instrument has the name of Prometheus'
+    metric without unit and ending: `pyflinklike.records` for `pyflinklike_records_total`.
 
     Args:
         meter_provider: The provider of meters; by default OpenTelemetry's global one.
-        max_series: The number of series that are kept; what would be more is left out and counted.
+        max_series: The most series that are kept; more are left out and counted.
         triggers: The interval of each query's trigger in seconds, by the query's name.  Spark does
-            not tell it, and the alert for batches that take longer compares with it.
+            not report it, and the alert for batches that take longer needs it.
 
     Raises:
         RequirementError: OpenTelemetry's API is missing: the extra `otel`.
-        DeclarationError: An argument is none of these.
+        DeclarationError: An argument has another type or range.
     """
 
     def __init__(
@@ -71,12 +71,13 @@ class OpenTelemetryListener(QueryListener):
             )
 
     def close(self) -> None:
-        """Give nothing any more: OpenTelemetry has no way to remove an instrument."""
+        """Pass no more numbers on; OpenTelemetry has no way to remove an instrument."""
         self._is_closed = True
 
     def _observes(self, of: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def observe(_: CallbackOptions) -> list[Observation]:
             if self._is_closed:
+                # An instrument without observations is not exported.
                 return []
             return [
                 self._observation(value, dict(zip(of.labels, labels)))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readings of a query's progress: what one micro-batch says, as values of the catalogue's metrics.
+"""Readings of a query's progress: the numbers of one micro-batch, as values of the catalogue's metrics.
 
-A reading of a counter is how much the micro-batch adds; a reading of a gauge is its value.
+A reading of a counter is the number that the micro-batch adds; a reading of a gauge is its value.
 
-Progress comes as an object of PySpark (a dict from 4.0 on) or as the dict of its JSON.  It may lack
-any part: what is missing gives no reading.
+Progress comes as an object of PySpark (a dict from 4.0 on) or as the dict of its JSON.  Any part of it
+may be missing, and then gives no reading.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ __all__ = ["Reading", "did_a_batch", "get", "label_of", "read_progress"]
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _TOTAL = "triggerExecution"
 _OURS = {"records", "key_groups", "live_entries", "timers", "state_bytes"}
-"""What tells our operators from other observations."""
+"""Every observation of our operators has these names, and others' observations do not."""
 
 
 class Reading(NamedTuple):
     """A value of a metric.
 
     Args:
-        metric: The metric.
+        metric: The metric, from the catalogue.
         labels: The values of its labels, in their order.
-        value: What a micro-batch adds to a counter or a sum, or the value of a gauge.
+        value: The number that a micro-batch adds to a counter or a sum, or the value of a gauge.
     """
 
     metric: Metric
@@ -43,27 +43,27 @@ class Reading(NamedTuple):
 
 
 def get(progress: Any, name: str, default: Any = None) -> Any:
-    """Return a part of a progress, or of an object in it; PySpark 3.5 gives objects, others dicts."""
+    """Return a part of a progress; PySpark 3.5 has objects, and other versions have dicts."""
     is_dict = isinstance(progress, Mapping)
     found = progress.get(name) if is_dict else getattr(progress, name, None)
     return default if found is None else found
 
 
 def label_of(progress: Any) -> str:
-    """Return what a query is called in labels: its name, or else its id, which restarts keep."""
+    """Return the name of a query for labels; without a name its id, which a restart keeps."""
     return str(get(progress, "name") or get(progress, "id"))
 
 
 def did_a_batch(progress: Any) -> bool:
-    """Return whether a trigger did a micro-batch, instead of finding nothing to do."""
+    """Return whether a trigger did a micro-batch; without new data it does none."""
     return "addBatch" in get(progress, "durationMs", {})
 
 
 def read_progress(progress: Any) -> Iterator[Reading]:
-    """Read what a micro-batch says.
+    """Yield the readings of a query's micro-batch.
 
     Args:
-        progress: The progress of a query's micro-batch.
+        progress: The progress, as Spark reports it or as its JSON has it.
     """
     query = label_of(progress)
     yield Reading(find_metric("batches"), (query,), 1)
@@ -71,6 +71,7 @@ def read_progress(progress: Any) -> Iterator[Reading]:
     yield from _read_times(progress, query)
     for number, operator in enumerate(get(progress, "stateOperators", [])):
         yield from _read_state_operator(operator, (query, str(number)))
+    # An operator with two inputs has a second observation, which `read_metrics` reads with the first.
     for uid in get(progress, "observedMetrics", {}):
         if not uid.endswith(OF_INPUTS):
             yield from _read_operator(progress, query, uid)
@@ -80,6 +81,7 @@ def _read_times(progress: Any, query: str) -> Iterator[Reading]:
     durations = dict(get(progress, "durationMs", {}))
     total = durations.pop(_TOTAL, sum(durations.values()))
     durations["other"] = max(total - sum(durations.values()), 0)
+    # Phases may overlap in Spark's numbers, and the rest must not be negative.
     yield Reading(find_metric("batch_duration"), (query,), total / 1000)
     for phase, milliseconds in durations.items():
         yield Reading(find_metric("batch_phase_duration"), (query, phase), milliseconds / 1000)
@@ -94,7 +96,7 @@ def _read_times(progress: Any, query: str) -> Iterator[Reading]:
 
 
 def _seconds(instant: str) -> float:
-    """Return the seconds since 1970 of a time as Spark writes it."""
+    """Return the seconds since 1970 of a time in Spark's text."""
     return (dt.datetime.fromisoformat(instant.replace("Z", "+00:00")) - _EPOCH).total_seconds()
 
 
@@ -111,18 +113,19 @@ def _read_operator(progress: Any, query: str, uid: str) -> Iterator[Reading]:
     row = read_metrics(progress, uid)
     told = {} if row is None else row.asDict()
     counts = told.keys() >= _OURS
-    # What a user observes beside our operators is none of ours.
+    # A user may observe other things, and they are not for these metrics.
     if not counts and told.keys() != {"user"}:
         return
     labels = (query, uid)
     users = dict(told.get("user") or {})
     if counts:
         for name, counter in FROM_OPERATORS.items():
-            # Progress that another version has written may lack the later ones.
+            # Progress from another version of pyflinklike may lack some of the names.
             if name in told:
                 yield Reading(counter, labels, told[name])
         yield Reading(find_metric("dropped_records"), labels, users.pop(LATE_RECORDS, 0))
-        if told["key_groups"]:  # gauges keep their values where no key group was served
+        # Without key groups, gauges keep the values that they have.
+        if told["key_groups"]:
             yield from _read_key_groups(told, labels)
     for number, each in enumerate(told.get("inputs", ()), 1):
         own = (*labels, str(number))
@@ -146,12 +149,12 @@ def _read_key_groups(told: Mapping[str, Any], labels: tuple[str, str]) -> Iterat
 
 
 def _read_users(users: Mapping[str, Any], labels: tuple[str, str]) -> Iterator[Reading]:
-    """Read the metrics of a function; a counter has another name than each number of a summary."""
+    """Read the metrics of a function; no counter has the name of a part of a summary."""
     distributions = {name.removesuffix(".count") for name in users if name.endswith(".count")}
     summaries = {name.removesuffix(".min") for name in users if name.endswith(".min")}
     for name in sorted(distributions | summaries):
         kind = "distribution" if name in distributions else "gauge"
-        # A sum of 0 is not told.
+        # A batch does not report a sum of 0.
         found = {"sum": 0} if kind == "distribution" else {}
         for part in ("count", "sum", "min", "max"):
             value = users.get(f"{name}.{part}", found.get(part))

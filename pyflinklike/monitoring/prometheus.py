@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metrics of queries for Prometheus, by a collector of prometheus-client.
 
-The collector is asked at each scrape, so that nothing is kept twice.
+A scrape calls the collector, which reads the listener, so that no number is kept twice.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ class PrometheusListener(QueryListener):
     `operator`.
 
     Args:
-        port: The port to serve on; 0 takes a free one.  None serves nothing: the metrics are in
-            the registry, for a program that serves that itself.
-        address: The address to serve on.  Prometheus reads without a password, so that another
-            address than this machine's own shows the metrics to whoever reaches it.
+        port: The port to serve on; 0 takes a free one.  None serves nothing: the metrics are in the
+            registry, for a program that serves the registry itself.
+        address: The address to serve on.  Prometheus reads without a password.  So any other address
+            than this machine's own shows the metrics to everyone who reaches it.
         registry: The registry of prometheus-client; by default `prometheus_client.REGISTRY`.
-        max_series: The number of series that are kept; what would be more is left out and counted.
+        max_series: The most series that are kept; more are left out and counted.
         triggers: The interval of each query's trigger in seconds, by the query's name.  Spark does
-            not tell it, and the alert for batches that take longer compares with it.
+            not report it, and the alert for batches that take longer needs it.
 
     Raises:
         RequirementError: prometheus-client is missing: the extra `prometheus`.
-        DeclarationError: An argument is none of these, or the registry has the metrics already.
-        HostError: The port cannot be served on.
+        DeclarationError: An argument is wrong, or the registry has the metrics already.
+        HostError: The port is taken, or the address is none of this machine.
     """
 
     def __init__(
@@ -85,22 +85,22 @@ class PrometheusListener(QueryListener):
         if port is not None:
             try:
                 self._server, self._thread = client.start_http_server(port, address, self._registry)
-            # A text that is no name at all, such as one with a null, is no OSError.
+            # A text that can be no name, such as one with a null byte, raises a ValueError.
             except (OSError, ValueError) as error:
                 self.close()
                 msg = (
-                    f"PrometheusListener serves on a free port of this machine, got "
+                    f"PrometheusListener needs a free port of this machine, got "
                     f"{shown(address)}:{port} ({shown_message(error)}); give another one, or 0"
                 )
                 raise HostError(msg) from error
 
     @property
     def port(self) -> int | None:
-        """The port that is served on; None if nothing is served."""
+        """The port on which the metrics are served; None if they are not served."""
         return None if self._server is None else self._server.server_port
 
     def close(self) -> None:
-        """Stop to serve, and take the metrics out of the registry; may be called again."""
+        """Stop serving, and remove the metrics from the registry; a second call does nothing."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -108,22 +108,23 @@ class PrometheusListener(QueryListener):
             self._server = None
         if self._collector is not None:
             self._registry.unregister(self._collector)
+            # A second `unregister` would raise, and `close` may be called again.
             self._collector = None  # type: ignore[assignment]
 
 
 class _Collector:
-    """Gives a registry the metrics of a listener."""
+    """Passes the metrics of a listener to a registry."""
 
     def __init__(self, listener: QueryListener) -> None:
         self._listener = listener
 
     def describe(self) -> Iterator[Family]:
-        """Give all metrics without values: the names that the registry gives to no other."""
+        """Yield all metrics without values, so that the registry refuses their names to others."""
         for each in CATALOGUE:
             yield _family(each)
 
     def collect(self) -> Iterator[Family]:
-        """Give the metrics that have values, with these."""
+        """Yield the metrics that have values."""
         for each in CATALOGUE:
             family = _family(each)
             for labels, value in self._listener.samples(each):

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The listener of both exporters: it adds up what queries tell, and keeps it for an exporter to read.
+"""The listener of both exporters: it adds up the progress of queries, for an exporter to read.
 
 Rules of this file:
 
 1. A counter is the sum over the micro-batches since the listener was made.  A new driver begins at
    0, which Prometheus takes for a restart.
-2. A micro-batch counts once, by the id of its run and its number: Spark tells some twice, and a
-   listener may have been added twice.
-3. When a query ends, its gauges go; its counters stay, so that what the last micro-batch added is
-   still read, and go on if the query is started again.
-4. There are never more than `max_series` series.  Where there is no room, the queries that ended
-   first make room; without any, new series are left out and counted.
-5. No error leaves a listener.
+2. A micro-batch counts once, by the id of its run and its number: Spark reports some of them twice,
+   and a program may add a listener twice.
+3. When a query ends, its gauges go.  Its counters stay, so that an exporter still reads what the last
+   micro-batch added, and they go on if the query starts again.
+4. There are never more than `max_series` series.  If there is no room, the series of the queries that
+   ended first go.  If no query has ended, new series are left out and counted.
+5. An error never leaves a listener, because metrics must not disturb a query.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["MAX_SERIES", "QueryListener"]
 
 MAX_SERIES: Final = 2_000
 _RUNS: Final = 1_000
-"""The number of runs of which the last micro-batch is known."""
+"""So many runs are remembered with their last micro-batch."""
 _LOG = logging.getLogger("pyflinklike.monitoring")
 _Listener = TypeVar("_Listener", bound="QueryListener")
 Samples = list[tuple[tuple[str, ...], float]]
@@ -51,7 +51,7 @@ Samples = list[tuple[tuple[str, ...], float]]
 def _keep_errors(
     handle: Callable[[_Listener, Any], None],
 ) -> Callable[[_Listener, Any], None]:
-    """Keep the errors of an event's handler from Spark; the first is in the log."""
+    """Keep the errors of an event's handler away from Spark; the first one is logged."""
 
     @functools.wraps(handle)
     def handle_safely(self: _Listener, event: Any) -> None:
@@ -65,10 +65,10 @@ def _keep_errors(
 
 
 class QueryListener(StreamingQueryListener):
-    """Adds up what the queries of a session tell.
+    """Adds up the progress of a session's queries.
 
     Args:
-        max_series: The number of series that are kept.
+        max_series: The most series that it keeps.
         triggers: The interval of each query's trigger in seconds, by the query's name.
     """
 
@@ -93,25 +93,26 @@ class QueryListener(StreamingQueryListener):
 
     @_keep_errors
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - as Spark calls it
-        """Note that a query runs."""
+        """Note that a query has started."""
         self._begin(event)
 
     @_keep_errors
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Add what a micro-batch tells."""
+        """Add the numbers of a micro-batch."""
         self._add_progress(event.progress)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Ignore the event."""
+        """Ignore the event: an idle query has no new numbers."""
 
     @_keep_errors
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Remove the gauges of a query, and count it if it failed."""
         identity, run = str(event.id), str(event.runId)
+        # The event of an end has no name, so the start or a progress must have brought it.
         query, running = self._running.get(identity, (identity, run))
         self._note_batch(run, math.inf)
         self._add(Reading(find_metric("query_failures"), (query,), int(bool(event.exception))))
-        # Spark tells of a start at once and of an end later: the query may run again already.
+        # Spark reports a start at once and an end later, so the query may already run again.
         if running == run:
             self._running.pop(identity, None)
         if all(label != query for label, _ in self._running.values()):
@@ -119,7 +120,7 @@ class QueryListener(StreamingQueryListener):
             self._ended[query] = None
 
     def samples(self, of: Metric) -> Samples:
-        """Return the values of a metric now, each with the values of its labels."""
+        """Return the present values of a metric, each with the values of its labels."""
         with self._lock:
             if not of.labels:
                 own = {
@@ -134,7 +135,7 @@ class QueryListener(StreamingQueryListener):
         """Note that the query of an event or a progress runs."""
         query, identity, run = label_of(told), str(get(told, "id")), str(get(told, "runId"))
         known = run in self._last_batches
-        # A run that is known and not the one that runs is over: it tells of its last batches late.
+        # If a known run is not the one that runs, it is over, and this is one of its late batches.
         if self._running.get(identity) == (query, run) or (known and identity in self._running):
             return
         self._running[identity] = query, run
@@ -150,8 +151,8 @@ class QueryListener(StreamingQueryListener):
         run, batch = str(get(progress, "runId")), get(progress, "batchId")
         if not did_a_batch(progress) or batch <= self._last_batches.get(run, -1):
             return
-        # Read as a whole before anything is added, so that an error, also over what is no number,
-        # adds no half of a micro-batch.
+        # Everything is read before anything is added, so that an error adds no half of a micro-batch.
+        # `0 +` raises for a value that is no number.
         readings = [each._replace(value=0 + each.value) for each in read_progress(progress)]
         self._begin(progress)
         self._note_batch(run, batch)
@@ -159,6 +160,7 @@ class QueryListener(StreamingQueryListener):
             self._add(reading)
 
     def _note_batch(self, run: str, batch: float) -> None:
+        # Out and in again, so that the first run in the dict is the one that was quiet for longest.
         self._last_batches.pop(run, None)
         self._last_batches[run] = batch
         if len(self._last_batches) > _RUNS:
@@ -175,7 +177,7 @@ class QueryListener(StreamingQueryListener):
         values[labels] = value if of.kind == "gauge" else values.get(labels, 0) + value
 
     def _make_room(self) -> bool:
-        """Forget the queries that ended first, until there is room for a series."""
+        """Forget the queries that ended first, until there is room for another series."""
         while self._ended and self._size >= self._max_series:
             query = next(iter(self._ended))
             del self._ended[query]
@@ -183,7 +185,7 @@ class QueryListener(StreamingQueryListener):
         return self._size < self._max_series
 
     def _remove(self, query: str, *, gauges_only: bool) -> None:
-        """Forget the series of a query."""
+        """Forget the series of a query, or only its gauges."""
         for kept, values in self._series.items():
             if kept.kind == "gauge" or not gauges_only:
                 for labels in [each for each in values if each[0] == query]:

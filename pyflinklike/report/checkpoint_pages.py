@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of a checkpoint: its contents, its sizes, its growth, and what comes next.
 
-Each operator's log is read once for all pictures of its contents; its growth takes two more reads,
-however many batches it shows.
+Each operator's log is read once for all pictures of its contents.  Its growth takes two more reads,
+however many batches the page shows.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 
-_BATCHES = 20
+_BATCHES = 20  # Spark keeps 100 by default, but a page has room for fewer
 
 
 def checkpoint_report(
@@ -69,39 +69,40 @@ def checkpoint_report(
     The page is one HTML file of about 1 MB, which any browser opens without a network.  The
     property `data` of the result has the numbers, as DataFrames of pandas by name:
 
-    - `states`: entries and bytes in the log by state, older writes included, before compression;
-    - `skew`: entries and stored bytes by key group, and the ratio of the bytes to the median;
-    - `growth`: stored bytes and entries after each of the last 20 batches, and the number of key
+    - `states`: the entries and bytes in the log by state, with older writes, before compression;
+    - `skew`: the entries and stored bytes by key group, and the ratio of the bytes to the median;
+    - `growth`: the stored bytes and entries after each of the last 20 batches, and the number of key
       groups that the batch compacted;
     - `largest_keys` and `heaviest_keys`: the keys with the most entries, and with the most bytes, in
       all states of an operator;
     - `hottest_keys`: the keys that were written in the most of the last 20 batches;
-    - `expiry`: entries by the time at which their TTL ends;
-    - `timers`: timers by how far they are ahead;
+    - `expiry`: the entries by the time at which their TTL ends;
+    - `timers`: the timers by how far they are ahead;
     - `check`: the findings of `pyflinklike state check`.
 
     Args:
         spark: Any session that reaches the checkpoint.
         checkpoint: The checkpointLocation of the query.
-        path: The file of the page, which is overwritten if it is there.
-        batch_id: The micro-batch to report; by default the last committed one.
-        operator: Spark's number of a stateful operator, or its uid; by default all operators.
+        path: The file of the page, which is overwritten if it exists.
+        batch_id: The micro-batch to report; None takes the last committed one.
+        operator: Spark's number of a stateful operator, or its uid; None takes all operators.
 
     Raises:
         RequirementError: altair or vl-convert-python is missing: the extra `report`.
-        UnknownBatchError: The batch is not, or no longer, there.
-        UnknownStateError: There is no such operator.
+        UnknownBatchError: The checkpoint never had the batch, or does not keep it any more.
+        UnknownStateError: The checkpoint has no such operator.
         CorruptStateError: An operator's record, roll or head is damaged.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.
         OSError: The page cannot be written.
     """
-    # First, since reading the state may take long and would be in vain.
+    # This comes first: reading the state may take long, and would be in vain.
     written = check_path(path)
     location = location_of(checkpoint, spark)
     found = checkpoint_states(spark, location, operator, batch_id)
     batch = found[0].batch_id
     with refuse_errors(f"checkpoint {location!r}"):
         first = _first_batches(found, _BATCHES)
+        # One object for all pictures, because it keeps what it has read.
         contents = CheckpointContents(found, first)
         pictures = [
             _states(found),
@@ -120,7 +121,7 @@ def checkpoint_report(
 
 
 def _headline(found: list[CheckpointState], contents: CheckpointContents) -> list[tuple[str, str]]:
-    """Make the headline: the numbers of keys, bytes and timers, and the batch with its time."""
+    """Return the headline: the numbers of keys, bytes and timers, and the batch with its time."""
     keys, told = contents.keys(), []
     for uid, count in keys.items():
         told.append(("keys" if len(keys) == 1 else f"keys of {uid}", f"{count:,}"))
@@ -150,8 +151,8 @@ def _states(found: list[CheckpointState]) -> Picture:
     ]
     columns = ["operator", "state", "kind", "value", "ttl_ms", "entries", "bytes"]
     note = (
-        "Entries and bytes in the log, older writes of an entry included. The bytes are those before "
-        "compression; key groups and growth below have what is stored, which is less."
+        "Entries and bytes in the log, with older writes of an entry. The bytes are counted before "
+        "compression; key groups and growth below show the stored bytes, which are fewer."
     )
     charts = [flat_bars(rows, "bytes", "state")] if rows else []
     return Picture("states", "States", note, columns, rows, charts)
@@ -197,8 +198,8 @@ def _growth(found: list[CheckpointState], first: list[int]) -> Picture:
         rows += some
     columns = ["operator", "batch", "bytes", "entries", "key_groups", "compacted", "has_compacted"]
     note = (
-        "The log after each batch, as it is stored: compressed, and with what belongs to no state; "
-        "where key groups were compacted a bar stands out."
+        "The log after each batch, as it is stored: compressed, and with parts that belong to no state. "
+        "If a batch compacted key groups, its bar stands out."
     )
     return Picture("growth", "Growth", note, columns, rows, charts)
 
@@ -261,28 +262,28 @@ def _check(
     return Picture("check", "Check", note, ["part", "message"], rows)
 
 
-# Contents: keys, expiry and timers, from one pass over each operator
+# The contents: keys, expiry and timers, from one pass over each operator
 
-_KEYS = 15
+_KEYS = 15  # bars that fit on a page with their names
 
 
 @attrs.frozen(slots=False)
 class CheckpointContents:
-    """The contents of operators after a batch.
+    """The contents of a checkpoint's operators after a batch.
 
     Args:
         operators: The operators, all after the same batch.
-        first_batches: For each operator the first batch whose changes count for the hottest keys.
+        first_batches: For each operator, the first batch whose changes count for the hottest keys.
     """
 
     operators: Sequence[CheckpointState]
     first_batches: Sequence[int]
 
     def largest_keys(self, by: str) -> list[dict[str, Any]]:
-        """Find the keys with the most entries or bytes.
+        """Return the keys with the most entries or bytes.
 
         Args:
-            by: "entries" or "bytes".
+            by: The number that decides, "entries" or "bytes".
         """
         rows: list[dict[str, Any]] = []
         for uid, summary in self._summaries.items():
@@ -300,16 +301,17 @@ class CheckpointContents:
         return rows
 
     def keys(self) -> dict[str, int]:
-        """Count the keys that have entries, by the uid of the operator."""
+        """Return the number of keys that have entries, by the uid of the operator."""
         return {
             uid: sum(row["entries"] for row in summary if row["what"] == "keys")
             for uid, summary in self._summaries.items()
         }
 
     def hottest_keys(self) -> list[dict[str, Any]]:
-        """Find the keys that were written in the most batches."""
+        """Return the keys that were written in the most batches."""
         rows: list[dict[str, Any]] = []
         for each, first in zip(self.operators, self.first_batches):
+            # Spark has no changes to read, so no key is hot.
             if first > each.batch_id:
                 continue
             written = changes_up_to(each, first, WrittenKeys(each.record))
@@ -320,16 +322,17 @@ class CheckpointContents:
         return rows
 
     def expiry(self) -> list[dict[str, Any]]:
-        """Count the entries of states with a TTL by the time at which it ends."""
+        """Return the number of entries of states with a TTL, by the time at which it ends."""
         return self._by_time("expiry", "expired", ("state", "ends", "entries"))
 
     def timers(self) -> list[dict[str, Any]]:
-        """Count the timers by how far they are ahead."""
+        """Return the number of timers, by how far they are ahead."""
         return self._by_time("timers", "due", ("domain", "comes", "timers"))
 
     def _by_time(self, what: str, past: str, names: tuple[str, str, str]) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         for uid, summary in self._summaries.items():
+            # Each key group has its own summary, so one bar is the sum of several rows.
             counts: dict[tuple[str, str], int] = {}
             for row in summary:
                 if row["what"] == what:
@@ -344,7 +347,7 @@ class CheckpointContents:
 
     @functools.cached_property
     def _summaries(self) -> dict[str, list[dict[str, Any]]]:
-        """The summaries of each operator's key groups, by its uid."""
+        """The summaries of each operator's key groups, by the operator's uid."""
         found = {}
         for each in self.operators:
             reader = SummaryReader(each.record, self.clock, _KEYS)
@@ -353,7 +356,7 @@ class CheckpointContents:
 
     @functools.cached_property
     def clock(self) -> BatchClock:
-        """The times of the batch."""
+        """The processing time and the watermark of the batch."""
         return self.operators[0].clock()
 
 
@@ -361,20 +364,20 @@ class CheckpointContents:
 
 
 def _first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:
-    """Find for each operator the first of the last batches whose changes Spark can tell.
+    """Return, for each operator, the first of the last batches whose changes Spark can report.
 
     Args:
         found: The operators of a checkpoint after the last batch.
-        most: The greatest number of batches.
+        most: The greatest number of batches for a page.
 
     Returns:
-        The number of a batch for each operator; that of the next batch if Spark can tell none.
+        The number of a batch for each operator; if Spark can report none, the number of the next.
     """
     one = found[0]
     rows = operators_of(one.spark, one.location, one.where)
     kept = {row["operatorId"]: int(row["minBatchId"]) for row in rows}
     first = [max(kept[each.operator_id], each.batch_id - most + 1) for each in found]
-    # Spark's change feed does not reach beyond a batch that spread the state over other partitions.
+    # Spark's change feed ends at a batch that spread the state over another number of partitions.
     partitions = partitions_of_batches(one)
     changed = [at for at in partitions if at <= one.batch_id and _is_another(partitions, at)]
     behind = max(changed, default=-1) + 1
@@ -382,16 +385,16 @@ def _first_batches(found: Sequence[CheckpointState], most: int) -> list[int]:
 
 
 def _is_another(partitions: Mapping[int, str | None], batch: int) -> bool:
-    """Return whether a batch has another number of partitions than the batch before."""
+    """Return whether a batch and the one before have different numbers of partitions."""
     return batch - 1 in partitions and partitions[batch] != partitions[batch - 1]
 
 
 def _growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
-    """Measure the bytes and entries in the log after each of the last batches.
+    """Return the bytes and entries in the log after each of the last batches.
 
     Args:
         state: The operator after the last batch.
-        first: The first batch; if it is greater than the last one, only the last one is measured.
+        first: The first batch; if it comes after the last one, only the last one is measured.
     """
     first = min(first, state.batch_id)
     before = load_blobs(state.spark, state.location, state.operator_id, first, state.where)
@@ -419,7 +422,7 @@ def _growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
 
 
 def _began(head: Head) -> tuple[int, int]:
-    """Return where the log of a key group begins, which only a compaction changes."""
+    """Return the beginning of a key group's log, which only a compaction changes."""
     return head.first_sequence, head.compacted_at
 
 

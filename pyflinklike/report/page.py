@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a report: numbers and their charts in one HTML file that fetches nothing.
 
-Charts are specifications of Vega-Lite, which altair makes and which hold the rows.
+Charts are specifications of Vega-Lite.  altair makes them, and they contain the rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:"
 )
-"""The policy by which a browser refuses to fetch anything, whatever the page asks for.
+"""The policy that makes a browser refuse to fetch anything, whatever the page asks for.
 
 Vega compiles the expressions of charts, which needs `unsafe-eval`.
 """
@@ -59,21 +59,22 @@ _EMBED = """
 for (const [id, spec] of Object.entries(JSON.parse(document.getElementById("charts").textContent)))
   vegaEmbed("#" + id, spec, {actions: {export: true, source: false, compiled: false, editor: false}});
 """
-_TALLEST = 12
+_TALLEST = 12  # rows; a longer table is folded away below its charts
+# The version of Vega-Lite that altair writes for; the page uses only the name `vegaEmbed`.
 _SNIPPET, _VERSION = "window.vegaEmbed = vegaEmbed;", "6.4"
 
 
 @attrs.frozen
 class Picture:
-    """Numbers, and charts of them.
+    """Numbers, and the charts that show them.
 
     Args:
-        name: The name of the numbers in the `data` of a report.
+        name: The key of the numbers in the `data` of a report.
         title: The heading above the numbers.
         note: A sentence beneath the heading that explains the numbers.
-        columns: The names of the columns.
+        columns: The names of the columns, in their order.
         rows: The numbers, by the name of the column.
-        charts: The charts as Vega-Lite's specifications; without any only the table is shown.
+        charts: The charts as specifications of Vega-Lite; without charts only the table is shown.
     """
 
     name: str
@@ -86,14 +87,14 @@ class Picture:
 
 @attrs.frozen(eq=False)
 class Report:
-    """A page that was written, and the numbers in it.
+    """A page that was written, and its numbers.
 
     Args:
-        path: The file of the page.
+        path: The path of the page's file.
         title: The title of the page.
-        facts: A line beneath the title.
+        facts: A line beneath the title that says what was read.
         pictures: The numbers and charts of the page, in their order.
-        headline: The numbers that come first, as pairs of what is counted and the number.
+        headline: The numbers at the top, as pairs of the thing that is counted and the number.
     """
 
     path: str
@@ -120,7 +121,7 @@ class Report:
         """Write the page.
 
         Raises:
-            RequirementError: altair or vl-convert-python, which draw the charts, is missing.
+            RequirementError: altair or vl-convert-python is missing; these draw the charts.
             OSError: The file cannot be written.
         """
         Path(self.path).write_text(_page(self), encoding="utf-8")
@@ -131,8 +132,8 @@ def check_path(path: str | os.PathLike[str]) -> str:
     """Check that a page can be written to a path, and return the path.
 
     Raises:
-        RequirementError: altair or vl-convert-python, which draw the charts, is missing.
-        OSError: Nothing can be written there.
+        RequirementError: altair or vl-convert-python is missing; these draw the charts.
+        OSError: The file cannot be opened for writing.
     """
     _script()
     with Path(path).open("a", encoding="utf-8"):
@@ -146,6 +147,7 @@ def _page(report: Report) -> str:
         for at, spec in enumerate(each.charts)
     }
     body = "\n".join(_write_note(each) + _write_charts(each) for each in report.pictures)
+    # Names of queries and operators are the user's, and may hold markup.
     title = html.escape(report.title)
     # Only a `<` could end the script element that holds the text.
     specs = json.dumps(charts, default=str, allow_nan=False).replace("<", "\\u003c")
@@ -162,9 +164,9 @@ def _page(report: Report) -> str:
 
 @functools.cache
 def _script() -> str:
-    """Return the script that draws charts: Vega, in the version for which altair writes."""
+    """Return the script that draws charts: Vega, in the version that altair writes for."""
     with _needs_altair():
-        import altair  # noqa: F401 - a missing package is told before any state is read
+        import altair  # noqa: F401 - if it is missing, that must show before any state is read
         import vl_convert
 
     # The script's own text must not end the script element.
@@ -199,7 +201,7 @@ def _write_charts(picture: Picture) -> str:
 
 
 def _write_table(picture: Picture) -> str:
-    """Make a table of the numbers in readable units; `data` has the numbers themselves."""
+    """Return a table of the numbers in readable units; `data` has the numbers themselves."""
     if not picture.rows:
         return ""
     rows = [
@@ -214,7 +216,7 @@ def _readable(name: str, value: Any) -> Any:
 
 
 def size_in_words(size: int) -> str:
-    """Write a number of bytes in a suitable unit: 40.0 MB."""
+    """Return a number of bytes in a suitable unit, such as 40.0 MB."""
     number, unit = float(size), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if number < 1000:
@@ -227,21 +229,22 @@ def size_in_words(size: int) -> str:
 
 Rows = Sequence[Mapping[str, Any]]
 _WHOLE = frozenset(("batches", "entries", "timers"))
+# The widest chart that fits into the page's column, with the axis and the legend.
 _WIDTH, _HEIGHT = 640, 200
 _BLUE, _ORANGE = "#3b7dd8", "#d8703b"
 
 
 @contextmanager
 def _needs_altair() -> Iterator[None]:
-    """Turn a failed import into an error that names the missing extra.
+    """Turn a failed import into an error that names the missing extra and its command.
 
     Raises:
-        RequirementError: A package is missing.
+        RequirementError: One of the packages is missing.
     """
     try:
         yield
     except ImportError as error:
-        if (error.name or "").startswith("pyflinklike"):  # a fault of ours, no missing extra
+        if (error.name or "").startswith("pyflinklike"):  # a mistake of ours, and no missing extra
             raise
         msg = f"pyflinklike.report needs altair and vl-convert-python, got no module {error.name!r}"
         remedy = f"{install('report')} installs both"
@@ -251,14 +254,14 @@ def _needs_altair() -> Iterator[None]:
 def bars(
     rows: Rows, of: str, by: str, *, title: str = "", marked: str = "", rule: float | None = None
 ) -> Any:
-    """Draw an upright bar for each row, in the order of the rows.
+    """Return a chart with an upright bar for each row, in the order of the rows.
 
     Args:
-        rows: The numbers.
+        rows: The numbers by column, one bar for each.
         of: The column with the length of a bar.
         by: The column with the name of a bar.
         title: The title of the chart.
-        marked: The column that says which bars stand out; empty for none.
+        marked: The column that says which bars stand out; empty if no bar does.
         rule: The number at which a line crosses all bars; None for no line.
     """
     alt = _altair()
@@ -288,10 +291,10 @@ def bars(
 
 
 def flat_bars(rows: Rows, of: str, by: str, *, title: str = "") -> Any:
-    """Draw a bar for each row beside its name, which may be long, in the order of the rows.
+    """Return a chart with a flat bar beside the name of each row, which leaves room for long names.
 
     Args:
-        rows: The numbers.
+        rows: The numbers by column, one bar for each.
         of: The column with the length of a bar.
         by: The column with the name of a bar.
         title: The title of the chart.
@@ -313,14 +316,14 @@ def flat_bars(rows: Rows, of: str, by: str, *, title: str = "") -> Any:
 
 
 def stack_bars(rows: Rows, of: str, by: str, parts: str, order: Sequence[str]) -> Any:
-    """Draw a bar of several parts for each value of a column.
+    """Return a chart with a bar of several parts for each value of a column.
 
     Args:
-        rows: The numbers.
+        rows: The numbers by column, one part for each.
         of: The column with the length of a part.
         by: The column with the name of the bar.
         parts: The column with the name of the part.
-        order: The order of the parts.
+        order: The names of the parts in their order; empty for the alphabet's.
     """
     alt = _altair()
     chart = (
@@ -341,10 +344,10 @@ def stack_bars(rows: Rows, of: str, by: str, parts: str, order: Sequence[str]) -
 
 
 def lines(rows: Rows, of: str, by: str, each: str) -> Any:
-    """Draw a line for each value of a column.
+    """Return a chart with a line for each value of a column.
 
     Args:
-        rows: The numbers.
+        rows: The numbers by column, one point for each.
         of: The column with the height of a point.
         by: The column of numbers that orders the points.
         each: The column with the name of the line.
@@ -388,26 +391,26 @@ def _data(alt: Any, rows: Rows) -> Any:
 
 
 def _in_words(name: str) -> str:
-    """Make a heading of a column's name: without underscores."""
+    """Return the heading for a column: its name without underscores."""
     return name.replace("_", " ")
 
 
 def _is_size(name: str) -> bool:
-    """Return whether a column of numbers holds bytes."""
+    """Return whether the numbers of a column are bytes."""
     return name == "bytes" or name.endswith("_bytes")
 
 
 def _upright(alt: Any) -> Any:
-    """Return an axis with upright labels; labels without room are left out."""
+    """Return an axis with upright labels; if there is no room, some labels are left out."""
     return alt.Axis(labelAngle=0, labelOverlap=True)
 
 
 def _count_axis(alt: Any, of: str) -> Any:
-    """Return an axis of numbers, with large ones in thousands, millions and so on."""
+    """Return an axis of numbers that writes large ones in thousands, millions and so on."""
     if _is_size(of):
         return alt.Axis(labelExpr="format(datum.value, '~s') + 'B'", tickCount=5)
     labels = "datum.value >= 10000 ? format(datum.value, '~s') : datum.label"
-    # Of things that are counted there is no half.
+    # Things that are counted have no halves, so the ticks must not have any.
     return alt.Axis(labelExpr=labels, tickMinStep=1) if of in _WHOLE else alt.Axis(labelExpr=labels)
 
 
@@ -419,5 +422,5 @@ def _tooltips(alt: Any, rows: Rows) -> list[Any]:
 
 
 def _field(name: str) -> str:
-    """Escape a column's name, in which Vega would take dots and brackets for a path."""
+    """Escape a column's name, because Vega would take dots and brackets for a path."""
     return name.replace(".", "\\.").replace("[", "\\[").replace("]", "\\]")

@@ -47,18 +47,18 @@ def query_report(
     property `data` of the result has the numbers, as DataFrames of pandas by name, with one or
     more rows for each batch:
 
-    - `throughput`: rows read, and rows per second that came in and were processed;
-    - `durations`: ms by phase (`addBatch`, `walCommit`, ...); "other" is the rest of the batch;
+    - `throughput`: the rows read, and the rows per second that came in and were processed;
+    - `durations`: the ms of each phase (`addBatch`, `walCommit`, ...); "other" is the rest of the batch;
     - `watermark`: the ms by which the watermark was behind the time of the batch;
-    - `state`: rows and bytes in memory that Spark counts for each stateful operator;
+    - `state`: the rows and bytes in memory that Spark counts for each stateful operator;
     - `operators`: the metrics of operators of `process`, such as `cold_loads`;
     - `metrics`: the metrics of the user's functions.
 
     Args:
-        query: A query, of which Spark keeps the last 100 batches
-            (`spark.sql.streaming.numRecentProgressUpdates`), or the file of a `ProgressLog`.
-        path: The file of the page, which is overwritten if it is there.
-        name: The name or id of the query, if the file has the progress of several.
+        query: A query, or the file of a `ProgressLog`.  Spark keeps the last 100 batches of a query
+            (`spark.sql.streaming.numRecentProgressUpdates`).
+        path: The file of the page, which is overwritten if it exists.
+        name: The name or id of the query, if the file has the progress of several queries.
 
     Raises:
         RequirementError: altair or vl-convert-python is missing: the extra `report`.
@@ -73,7 +73,7 @@ def query_report(
         every = [json.loads(each.json) for each in query.recentProgress]
     batches = _once(every)
     if not batches:
-        msg = "query_report draws batches that a query has done, got a query that did none yet"
+        msg = "query_report needs a query that has done a micro-batch, got one without any"
         raise DeclarationValueError(f"{msg}; wait for its first progress")
     first, last = batches[0], batches[-1]
     called = last.get("name") or last["id"]
@@ -86,14 +86,14 @@ def _of_one(every: list[Progress], name: str | None, file: str) -> list[Progress
         every = [each for each in every if name in (each.get("name"), each["id"])]
     known = {each["id"]: each.get("name") or each["id"] for each in every}
     if len(known) > 1:
-        msg = f"query_report is of one query, got file {file!r} of {sorted(known.values())}"
+        msg = f"query_report takes the progress of one query, got file {file!r} with {sorted(known.values())}"
         raise DeclarationValueError(f"{msg}; choose with name=")
     return every
 
 
 def _once(every: Iterable[Progress]) -> list[Progress]:
-    """Take the last progress of each batch that did something, sorted by batch."""
-    # A restart does its first batch again, so a log may have a batch twice.
+    """Return the last progress of each batch that did something, sorted by batch."""
+    # After a restart, the first batch may be done again, so a log may have a batch twice.
     batches = {each["batchId"]: each for each in every if "addBatch" in each.get("durationMs", {})}
     return [batches[each] for each in sorted(batches)]
 
@@ -134,10 +134,11 @@ def _durations(batches: Sequence[Progress]) -> Picture:
     rows: Rows = []
     for each in batches:
         told = dict(each["durationMs"])
+        # Spark's total includes all other phases.
         total = told.pop("triggerExecution", sum(told.values()))
         told["other"] = max(total - sum(told.values()), 0)
         rows += [{"batch": each["batchId"], "phase": what, "ms": ms} for what, ms in told.items()]
-    note = "Where the time of each batch went; the state is read, changed and written in addBatch."
+    note = "The time of each phase of a batch; in addBatch the state is read, changed and written."
     chart = stack_bars(rows, "ms", "batch", "phase", [*_PHASES, "other"])
     return Picture("durations", "Time of a batch", note, list(rows[0]), rows, [chart])
 
@@ -167,7 +168,7 @@ def _state(batches: Sequence[Progress]) -> Picture:
         for each in batches
         for number, operator in enumerate(each.get("stateOperators", []))
     ]
-    note = "What Spark counts: a row is a segment of a key group's log, or its head."
+    note = "Spark's own numbers: a row is a segment of a key group's log, or its head."
     charts = [lines(rows, "memory_bytes", "batch", "operator_id")] if rows else []
     columns = ["batch", "operator_id", "rows", "memory_bytes"]
     return Picture("state", "State in Spark's store", note, columns, rows, charts)
@@ -189,7 +190,7 @@ def _operators(batches: Sequence[Progress]) -> Picture:
         if r["metric"] in _DRAWN
     ]
     charts = [lines(drawn, "number", "batch", "what")] if drawn else []
-    note = "What operators count of themselves; drawn are loads, timers, expiry and late records."
+    note = "The operators' own numbers; the chart has loads, timers, expiry and late records."
     columns = ["batch", "operator", "metric", "value"]
     return Picture("operators", "Operators", note, columns, rows, charts)
 
@@ -207,13 +208,13 @@ def _metrics(batches: Sequence[Progress]) -> Picture:
         for r in rows
     ]
     charts = [lines(drawn, "number", "batch", "what")] if drawn else []
-    note = "What the functions count." if rows else "The functions count nothing."
+    note = "The metrics that functions have registered." if rows else "The functions count nothing."
     columns = ["batch", "operator", "metric", "value"]
     return Picture("metrics", "The functions' own metrics", note, columns, rows, charts)
 
 
 def _finite(value: Any) -> float | None:
-    """Round a rate; return None for NaN and Infinity, Spark's rates over no time."""
+    """Round a rate; return None for NaN and Infinity, which Spark reports for a batch of no time."""
     if isinstance(value, (int, float)) and math.isfinite(value):
         return round(float(value), 1)
     return None
@@ -233,10 +234,10 @@ class ProgressLog(StreamingQueryListener):
     `removeListener`.  The file keeps its lines: a restarted query appends to them.
 
     Args:
-        path: The file on the driver, which is created if it is not there.
+        path: The file on the driver, which is created if it does not exist.
 
     Raises:
-        OSError: Nothing can be written there.
+        OSError: The file cannot be opened for writing.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -262,7 +263,7 @@ class ProgressLog(StreamingQueryListener):
 
 
 def read_progress(path: str | os.PathLike[str]) -> Iterator[Mapping[str, Any]]:
-    """Read the file of a `ProgressLog`; a last line that was cut off is left out.
+    """Yield the progress in the file of a `ProgressLog`; a last line that was cut off is left out.
 
     Raises:
         DeclarationValueError: Another line is no progress of a query.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Types`: how a program says what its state holds, as `pyflink.common.Types`.
+"""`Types`: how a program declares what its state holds, as `pyflink.common.Types`.
 
-A type checks values, keeps users' objects apart from stored ones, and knows its Arrow column;
-`TypeInformation` states that contract.  Which Python values a type takes:
+A type checks values, keeps users' objects apart from stored ones, and knows its Arrow column.
+`TypeInformation` states that contract.  Each type takes these values of Python:
 
     BOOLEAN                     bool
     BYTE SHORT INT LONG         int within 8, 16, 32, 64 bits
@@ -17,7 +17,7 @@ A type checks values, keeps users' objects apart from stored ones, and knows its
     ROW ROW_NAMED TUPLE         Row, Row, tuple
 
 None is a value of STRING, BIG_INT, BIG_DEC, INSTANT, the SQL types and PICKLED_BYTE_ARRAY, and
-of every field of a row or tuple.  Only PICKLED_BYTE_ARRAY ever unpickles anything.
+of every field of a row or tuple.  No type but PICKLED_BYTE_ARRAY ever unpickles anything.
 """
 
 from __future__ import annotations

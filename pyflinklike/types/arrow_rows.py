@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrow columns as values of Python: rows, lists with parts, times.
 
-Of records, values are what a PySpark `Row` would hold: a timestamp is a naive `datetime` in the
-session's time zone (with `fold`, for an hour that comes twice), a struct is a `Row`, a map is a
-dict.  A timestamp without a time zone stays as it is.
+A column of records becomes the values that a PySpark `Row` would hold.  A timestamp is a naive
+`datetime` in the session's time zone, with `fold` for an hour that comes twice; without a time zone it
+stays as it is.  A struct is a `Row`, and a map is a dict.
 
-Of stored lists, the elements of all form one column; offsets tell where each list begins, and a
-mask says which lists are None.
+Stored lists share one column, which has the elements of all lists.  Offsets say where each list
+begins, and a mask says which lists are None.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _each_list(column: pa.Array, take: Callable[[int, int], Any]) -> list[Any]:
 
 
 def offsets_of(stored: Sequence[Any]) -> Column:
-    """Return where each list begins in the column of all elements; None takes no room."""
+    """Return where each list begins in the column of all elements; None has no elements."""
     lengths = [0 if values is None else len(values) for values in stored]
     return pa.array(list(accumulate(lengths, initial=0)), pa.int32())
 
@@ -95,6 +95,7 @@ def slice_parts(column: Column, parts: list[Any]) -> list[Any]:
     """Cut the elements that belong to `column`, possibly a slice, back into tuples."""
     elements, starts = tuple(parts), column.offsets.to_pylist()
     if starts and starts[0]:
+        # A slice keeps the offsets of the whole column, but `parts` begins with the slice.
         starts = [start - starts[0] for start in starts]
     values: list[Any] = [elements[a:b] for a, b in pairwise(starts)]
     return put_nulls(column, values)
@@ -110,7 +111,7 @@ def cut_to_cover(column: Column, parts: Column) -> Column:
 
 
 def null_mask(stored: Sequence[Any]) -> Column:
-    """Return the mask of the values that are None; no mask if none is, which writes faster."""
+    """Return a mask of the values that are None; no mask if there are no such values, to write faster."""
     nulls = [value is None for value in stored]
     return pa.array(nulls, pa.bool_()) if any(nulls) else None
 
@@ -123,7 +124,7 @@ def put_nulls(column: Column, values: list[Any]) -> list[Any]:
 
 
 def refuse_nulls(column: Column, optional: bool) -> None:
-    """Refuse a column with nulls where null is no value.
+    """Refuse a column with nulls, if None is no value of its type.
 
     Raises:
         ValueError: The column has nulls.

@@ -38,8 +38,10 @@ __all__ = [
     "StringTypeInfo",
 ]
 
+# Below so many values, a loop of Python is faster than a call of pyarrow.compute.
 _SMALL = 250
 _INT64 = pa.int64()
+# All stored NaN are this object, so that `is` and a dict find them.
 _nan = math.nan
 _float32 = struct.Struct("<f")
 
@@ -62,12 +64,12 @@ class IntegralTypeInfo(TypeInformation[int]):
 
     @property
     def adds_up(self) -> bool:
-        """True."""
+        """True: a sum needs no rounding before it is stored."""
         return True
 
     def freeze(self, value: Any) -> Any:
         """Return the int itself."""
-        # The common case without a call; bools, numpy's ints and subclasses take the longer way.
+        # The common case makes no call; bools, numpy's ints and subclasses take the longer way.
         if type(value) is int and self.low <= value <= self.high:
             return value
         return self._convert(value)
@@ -81,7 +83,7 @@ class IntegralTypeInfo(TypeInformation[int]):
 
     def _write(self, values: Sequence[Any]) -> Column | None:
         column = pa.array(values)
-        # With the type given, Arrow cuts floats; it infers this type from ints alone.
+        # If Arrow got the type, it would cut floats; it infers this type from ints alone.
         if column.type != _INT64:
             return None
         return column if self.bits == 64 else column.cast(self.arrow_type)
@@ -103,7 +105,7 @@ class IntegralTypeInfo(TypeInformation[int]):
 
 @attrs.frozen(repr=False)
 class DoubleTypeInfo(TypeInformation[float]):
-    """DOUBLE: a float; an int becomes one, if one is equal.  Every NaN is `math.nan`, -0.0 is kept."""
+    """DOUBLE: a float, or an int that is equal to one.  Every NaN is `math.nan`, -0.0 is kept."""
 
     written: ClassVar[frozenset[type]] = frozenset({float, int, NO_VALUE})
 
@@ -111,7 +113,7 @@ class DoubleTypeInfo(TypeInformation[float]):
 
     @property
     def adds_up(self) -> bool:
-        """True."""
+        """True: a sum needs no rounding before it is stored."""
         return True
 
     def freeze(self, value: Any) -> Any:
@@ -134,11 +136,11 @@ class DoubleTypeInfo(TypeInformation[float]):
         return set(map(type, values)) == {float} and all(map(eq, values, values))
 
     def freeze_key(self, value: Any) -> Any:
-        """Return the float, without a sign if it is zero."""
+        """Return the float; zero loses its sign, because 0.0 and -0.0 are one key."""
         return self.freeze(value) or 0.0
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """Read the floats, every NaN as the one NaN."""
+        """Read the floats; every NaN becomes the one NaN."""
         values: list[Any] = column.to_pylist()
         if len(values) < _SMALL:  # the usual case, and a call of pyarrow.compute costs 5 us
             any_nan = any(value != value for value in values)
@@ -157,7 +159,7 @@ class DoubleTypeInfo(TypeInformation[float]):
 
 @attrs.frozen(repr=False)
 class FloatTypeInfo(DoubleTypeInfo):
-    """FLOAT: a float rounded to 32 bits; one beyond their range is refused."""
+    """FLOAT: a float rounded to 32 bits; a float beyond their range is refused."""
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float32())
 
@@ -182,7 +184,7 @@ class FloatTypeInfo(DoubleTypeInfo):
 
     def _write(self, values: Sequence[Any]) -> Column | None:
         column = super()._write(values)
-        # Arrow makes a float beyond 32 bits infinite.
+        # Arrow makes a float beyond 32 bits infinite, but the rules refuse it.
         is_sure = column is not None and not pc.any(pc.is_inf(column)).as_py()
         return column if is_sure else None
 
@@ -231,7 +233,7 @@ class StringTypeInfo(TypeInformation[str]):
 
     def freeze(self, value: Any) -> Any:
         """Return the str itself."""
-        # ASCII has no lone surrogates, so it needs no trial of UTF-8.
+        # ASCII has no lone surrogates, so it need not be encoded to check.
         if type(value) is str and value.isascii():
             return value
         return None if value is None else self._convert(value)
@@ -255,7 +257,7 @@ class StringTypeInfo(TypeInformation[str]):
 
     def _write(self, values: Sequence[Any]) -> Column | None:
         column = pa.array(values)
-        # With the type given, Arrow decodes bytes; it infers this type from texts alone.
+        # If Arrow got the type, it would decode bytes; it infers this type from texts alone.
         return column if column.type == self.arrow_type else None
 
     def _convert(self, value: Any) -> str:
@@ -294,6 +296,7 @@ class CharTypeInfo(StringTypeInfo):
         """Return whether all are plain texts of one character."""
         return StringTypeInfo.are_stored(self, values) and set(map(len, values)) == {1}
 
+    # A text may be too long, and Arrow would not see that: so each value goes through `freeze`.
     def _write(self, values: Sequence[Any]) -> Column | None:  # noqa: ARG002
         return None
 
@@ -320,8 +323,8 @@ class CharTypeInfo(StringTypeInfo):
 class BigIntTypeInfo(TypeInformation[int]):
     """BIG_INT: any int, or None.
 
-    The column holds decimal text, but hexadecimal text for an int so long that Python
-    may refuse to print it (`sys.set_int_max_str_digits`).
+    The column holds decimal text.  An int of more than 2048 bits is hexadecimal text, because Python
+    may refuse to print it in decimal (`sys.set_int_max_str_digits`).
     """
 
     accepts_none: ClassVar[bool] = True
@@ -358,7 +361,7 @@ class BigIntTypeInfo(TypeInformation[int]):
 class BigDecTypeInfo(TypeInformation[Decimal]):
     """BIG_DEC: a finite `decimal.Decimal`, or None.
 
-    Stored as its text, since 1.0 and 1.00 are different keys in Java, and equal in Python.
+    The stored form is text, because 1.0 and 1.00 are different keys in Java, and equal in Python.
     """
 
     accepts_none: ClassVar[bool] = True
@@ -378,6 +381,7 @@ class BigDecTypeInfo(TypeInformation[Decimal]):
             number = Decimal(number)
         if not isinstance(number, Decimal) or not number.is_finite():
             raise self._misfit(value)
+        # Java has no negative zero, and writes the exponent with a capital E.
         return Decimal.__str__(number if number else number.copy_abs()).upper()
 
     def thaw(self, stored: Any) -> Any:
@@ -393,7 +397,7 @@ class BigDecTypeInfo(TypeInformation[Decimal]):
         texts: list[Any] = column.to_pylist()
         for text in texts:
             if text is not None:
-                Decimal(text)  # refused here, not when the user reads it
+                Decimal(text)  # damaged text is refused here, not when the user reads it
         return texts
 
     def _takes(self) -> str:
@@ -408,8 +412,8 @@ class DecimalTypeInfo(TypeInformation[Decimal]):
     """The type of a column of decimals: a finite `Decimal`, an int, or None.
 
     Args:
-        precision: The number of digits.
-        scale: How many of them are behind the point.
+        precision: The number of digits, at most 38.
+        scale: The number of digits behind the point.
     """
 
     accepts_none: ClassVar[bool] = True
@@ -432,6 +436,7 @@ class DecimalTypeInfo(TypeInformation[Decimal]):
             number = Decimal(number)
         if isinstance(number, Decimal):
             try:
+                # Arrow refuses a number that it would have to round.
                 return pa.array([number], self.arrow_type)[0].as_py()
             except MISFITS:
                 pass
@@ -439,8 +444,8 @@ class DecimalTypeInfo(TypeInformation[Decimal]):
         raise self._misfit(value, f"round it by {rounded}, or declare more digits")
 
     def _has_its_digits(self, value: Decimal) -> bool:
-        """Return whether the column gives a number back with the very same digits."""
-        # Arrow would say the same in 20 times the time.
+        """Return whether the column keeps every digit of a value, also its zeros at the end."""
+        # Arrow gives the same answer in 20 times the time.
         sign, digits, exponent = value.as_tuple()
         is_of_scale = exponent == -self.scale and len(digits) <= self.precision
         return is_of_scale and (not sign or any(digits))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types by the names that PyFlink gives them, and back from what is stored of them.
+"""The types by PyFlink's names, and the way back from the signature of a type to the type.
 
-State is stored with the signatures of its types.  The program that wrote it only compares them;
-code that reads state without that program gets the types back by `type_of`.
+A log or a savepoint stores the signatures of the types of its state.  The program that wrote it only
+compares them.  Code that reads state without that program makes types of them with `type_of`.
 
 The pickle of a type is the call of `Types` that makes it.  So the pickle of a descriptor says
-`Types.LIST(Types.LONG())`, as a program does, and names none of the classes that check and copy
-values, which are not public.
+`Types.LIST(Types.LONG())`, as a program does.  It does not name the classes that check and copy
+values, because these are not public.
 """
 
 from __future__ import annotations
@@ -77,12 +77,20 @@ _SQL_TIMESTAMP = TimestampTypeInfo()
 _PICKLED = PickledByteArrayTypeInfo()
 _BYTE_ARRAY = ByteArrayTypeInfo()
 
+# PyFlink makes primitive arrays of these only; an array of strings is a BASIC_ARRAY.
 _PRIMITIVE = (_BOOLEAN, _BYTE, _SHORT, _INT, _LONG, _FLOAT, _DOUBLE, _CHAR)
 
 
 # ruff: disable[N802] - the names are PyFlink's
 class Types:
-    """The types of keys and state, as `pyflink.common.Types`."""
+    """The types of keys and state, as `pyflink.common.Types`.
+
+    Example:
+        ```python
+        Types.MAP(Types.STRING(), Types.LIST(Types.LONG()))
+        Types.ROW_NAMED(["user", "clicks"], [Types.STRING(), Types.LONG()])
+        ```
+    """
 
     @staticmethod
     def STRING() -> TypeInformation[str]:
@@ -185,9 +193,9 @@ class Types:
         Args:
             field_names: The name of each field, no name twice.
             field_types: The type of each field, in the order of the names.
-            defaults: By name, the value of a field in rows that were stored before it was declared:
-                None (as without a default), a bool, a finite number, a str or bytes.  PyFlink has
-                no such thing.
+            defaults: By name, the value of a field in rows that were stored before the field was
+                declared: None (as without a default), a bool, a finite number, a str or bytes.
+                PyFlink has no defaults.
         """
         return RowTypeInfo(field_types, field_names, defaults or {})
 
@@ -198,19 +206,19 @@ class Types:
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """Give the type of a list of numbers, bools or characters, none None; of bytes for BYTE."""
+        """Give the type of a list of numbers, bools or characters without None; of bytes for BYTE."""
         _element(element_type, _PRIMITIVE, "primitive")
         return _BYTE_ARRAY if element_type == _BYTE else PrimitiveArrayTypeInfo(element_type)
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation[T]) -> BasicArrayTypeInfo[T]:
-        """Give the type of a list of numbers, bools, characters or strings, any of them None."""
+        """Give the type of a list of numbers, bools, characters or strings, which may hold None."""
         _element(element_type, (*_PRIMITIVE, _STRING), "basic")
         return BasicArrayTypeInfo(element_type)
 
     @staticmethod
     def OBJECT_ARRAY(element_type: TypeInformation[T]) -> ObjectArrayTypeInfo[T]:
-        """Give the type of a list of anything, any of them None."""
+        """Give the type of a list of elements of any type, which may hold None."""
         return ObjectArrayTypeInfo(element_type)
 
     @staticmethod
@@ -269,10 +277,11 @@ _OF_ELEMENTS: dict[str, Callable[[Any], TypeInformation]] = {
 }
 _IS_NAMED = {"TupleTypeInfo": False, "RowTypeInfo": True}
 _MAX_DEPTH = 64
-"""Arrow does not write types that are nested deeper."""
+"""Arrow cannot write types that are nested deeper."""
 _NAME = re.compile(r"\w+")
 _FIELD = re.compile(r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ")
 
+# The literals that `row_types` writes for defaults: texts, bytes, None, bools and finite numbers.
 _LITERAL = re.compile(r"b?'(?:[^'\\]|\\.)*'|b?\"(?:[^\"\\]|\\.)*\"|-?[\w.]+(?:[+-]\d+)?")
 
 
@@ -280,7 +289,7 @@ def type_of(signature: str) -> TypeInformation:
     """Return the type that has this signature.
 
     Raises:
-        IncompatibleStateError: It is none of `Types`.
+        IncompatibleStateError: `Types` has no such type.
     """
     reader = _Reader(signature)
     try:
@@ -288,8 +297,8 @@ def type_of(signature: str) -> TypeInformation:
         reader.end()
     except (ValueError, KeyError, TypeError, SyntaxError) as error:
         msg = (
-            f"state can be taken apart where its types are pyflinklike's own, got {signature[:200]!r}; "
-            "restore it with the keys and in the place it was written with"
+            f"state can be taken apart only if its types are pyflinklike's own, got {signature[:200]!r}; "
+            "restore it unchanged, with the program that wrote it"
         )
         raise IncompatibleStateError(msg) from error
     return found
@@ -307,7 +316,7 @@ class _Reader:
         return self._text[self._at :]
 
     def end(self) -> None:
-        """Check that nothing is left."""
+        """Check that the whole text was read."""
         if self._rest():
             raise ValueError(self._rest())
 
@@ -335,7 +344,7 @@ class _Reader:
         if not self._skip("("):
             return _SCALARS[name]
         if name == "TaggedTypeInfo":
-            # Elements of two inputs (`pyflinklike.joins`): a row to whoever reads them without it.
+            # Elements of two inputs (`pyflinklike.joins`).  A reader without that program gets a row.
             first, second = self._fields(named=False).get_field_types()
             return Types.ROW_NAMED(["input", "first", "second"], [Types.BYTE(), first, second])
         if name == "ColumnTypeInfo":
@@ -404,7 +413,7 @@ _INTEGRAL = {8: Types.BYTE, 16: Types.SHORT, 32: Types.INT, 64: Types.LONG}
 
 
 def register_reducers() -> None:
-    """Teach pickle and copy how each type is made."""
+    """Register with pickle and copy the call that makes each type."""
     for kind in _MADE_BY:
         copyreg.pickle(kind, _reduce)
     copyreg.pickle(IntegralTypeInfo, _reduce_integral)
@@ -417,7 +426,7 @@ def _reduce(each: TypeInformation) -> Any:
     return maker, tuple(getattr(each, name) for name in arguments)
 
 
-# The result is Any, since copyreg's stubs want a maker of that very class.
+# The result is Any, because copyreg's stubs want a call that returns that very class.
 def _reduce_integral(each: IntegralTypeInfo) -> Any:
     return _INTEGRAL[each.bits], ()
 
@@ -428,6 +437,6 @@ def _reduce_bytes(_: ByteArrayTypeInfo) -> Any:
 
 def _reduce_row(each: RowTypeInfo) -> Any:
     defaults = {name: default_of(each.defaults, name) for name, _ in each.defaults}
-    # Without defaults the call stays the one that earlier pickles say.
+    # Without defaults, a pickle needs no `partial`.
     maker = partial(Types.ROW_NAMED, defaults=defaults) if defaults else Types.ROW_NAMED
     return maker, (each.field_names, each.field_types)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of DataFrame columns, as whoever reads state without its program and without Spark knows them.
+"""Types of DataFrame columns, for code that reads state without its program and without Spark.
 
-Folds, windows and joins of DataFrames keep whole rows.  The types of their columns are Spark's where
-`Types` has none that gives every value back unchanged: instants, decimals, intervals, arrays, maps
-and structs.  State names them by Spark's `simpleString`, as in `ColumnTypeInfo(decimal(10,2))`.
+Folds, windows and joins of DataFrames keep whole rows.  Some columns have no type in `Types` that gives
+every value back unchanged: instants, decimals, intervals, arrays, maps and structs.  Their type is
+Spark's, and state names it by Spark's `simpleString`, as in `ColumnTypeInfo(decimal(10,2))`.
 
-The program itself has a type of its own (`pyflinklike.spark._wire.element_types`), which knows the
-session's time zone.  Both have one signature and write one column.
+The program itself has its own class for such a type (`pyflinklike.spark._wire.element_types`), which
+knows the session's time zone.  Both classes have the same signature and write the same column.
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ PLAIN = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-"""Arrow's types of columns by Spark's names, without those that have parts; keys may have all."""
+"""Arrow's types by Spark's names, of all columns without parts; a key may have any of them."""
 DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 """Spark's name of a decimal type: precision and scale."""
 TEXT = re.compile(r"(?:varchar|char)\(\d+\)|string collate \w+")
-"""Spark's names of types of texts that are not plain strings."""
+"""Spark's names for types of text other than a plain string."""
 
 _PLAIN = {"void": pa.null(), **PLAIN}
-# Longer words first: "timestamp" begins "timestamp_ntz".
+# Longer words must come first, because "timestamp_ntz" begins with "timestamp".
 _WORD = re.compile("|".join(sorted(_PLAIN, key=len, reverse=True)))
 _INTERVAL = re.compile(r"interval (?:day|hour|minute|second)(?: to (?:hour|minute|second))?")
+# Spark writes the name of a field without quotes; a name with a colon cannot be read back.
 _FIELD = re.compile(r"([^:]+):")
-_MAX_DEPTH = 64
+_MAX_DEPTH = 64  # Arrow cannot write types that are nested deeper
 
 
 @attrs.frozen(repr=False)
@@ -56,8 +57,8 @@ class StoredColumnTypeInfo(TypeInformation):
     """The type of a column's stored values.
 
     Args:
-        kind: Spark's name of the column's type.
-        arrow_type: Arrow's type of the column.
+        kind: Spark's name of the column's type, its `simpleString`.
+        arrow_type: Arrow's type of the stored column.
     """
 
     accepts_none: ClassVar[bool] = True
@@ -85,17 +86,17 @@ class StoredColumnTypeInfo(TypeInformation):
 
 
 def column_type_at(text: str, at: int) -> tuple[StoredColumnTypeInfo, int]:
-    """Read the type that a text has at a place.
+    """Read the column type whose name begins at a position of a text.
 
     Args:
-        text: A signature.
-        at: The place of Spark's name in it.
+        text: A signature, which names the type somewhere.
+        at: The position in it where Spark's name begins.
 
     Returns:
-        The type, and the place behind it.
+        The type, and the position behind its name.
 
     Raises:
-        ValueError: It is none of Spark's that state can hold.
+        ValueError: Spark has no such type, or state cannot hold it.
     """
     kind, end = _type_at(text, at, 0)
     return StoredColumnTypeInfo(text[at:end], kind), end

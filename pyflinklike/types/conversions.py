@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The values of Python that a column takes: one table for states, keys and outputs.
 
-A value fits a column if the column gives it back.  No value is rounded, cut or shifted, with two
-exceptions: a column of floats of 32 bits rounds to these, and an instant comes back as a local
-time.  No value is taken for one of another kind: True is no number, bytes are no text, and a number
-is no time.  A row with names goes by them.
+A value fits a column if the column gives the same value back.  There are two exceptions: a column of
+32-bit floats rounds to these, and an instant comes back as a local time.  Everything else that would
+round, cut or shift a value is refused.  A value never stands for one of another kind: True is no
+number, bytes are no text, and a number is no time.  The fields of a row with names are found by name.
 
-Each type without parts has its line of the table in its own `freeze`, which states call value by
-value.  Outputs come in columns, and `to_column` writes a column at a time: values of the classes
-that Arrow writes without loss cost no call each.
+Each type without parts has its line of the table in its own `freeze`, which states call for each
+value.  Outputs come in columns, and `to_column` writes a whole column at once.  Arrow writes values of
+some classes without loss, so these cost no call each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pyflinklike.types.type_information import (
 __all__ = ["Writer", "cast_column", "is_cast", "to_column", "type_of_column", "writer_of"]
 
 Writer = Callable[[Sequence[Any]], Column]
-"""Writes values as a column, or raises a `StateValueError`."""
+"""A function that writes values as a column, or raises a `StateValueError`."""
 
 _KNOWN: Final[dict[pa.DataType, TypeInformation]] = {
     pa.bool_(): Types.BOOLEAN(),
@@ -68,7 +68,7 @@ def type_of_column(kind: pa.DataType, time_zone: str) -> TypeInformation:
         time_zone: The zone of the session, in which naive datetimes are read.
 
     Raises:
-        KeyError: There is no such column.
+        KeyError: No type of ours has such a column.
     """
     if pa.types.is_decimal(kind):
         return DecimalTypeInfo(kind.precision, kind.scale)
@@ -81,7 +81,7 @@ def to_column(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> Colum
     """Write values of Python as a column; None becomes null.
 
     Args:
-        values: The values, as a function yields them.
+        values: The values in the form in which a function yields them.
         kind: Arrow's type of the column.
         time_zone: The zone of the session, in which naive datetimes are read.
 
@@ -92,7 +92,7 @@ def to_column(values: Sequence[Any], kind: pa.DataType, time_zone: str) -> Colum
 
 
 def writer_of(kind: pa.DataType, time_zone: str) -> Writer:
-    """Return the function that does what `to_column` does, for many calls; it can be pickled."""
+    """Return `to_column` for one type of column, to be called many times; it can be pickled."""
     if pa.types.is_struct(kind):
         return partial(_structs, kind, [writer_of(field.type, time_zone) for field in kind])
     if pa.types.is_map(kind):
@@ -106,11 +106,11 @@ def writer_of(kind: pa.DataType, time_zone: str) -> Writer:
 
 
 def cast_column(column: Column, kind: pa.DataType, time_zone: str) -> Column:
-    """Give a column of Arrow the type of another column, by the rules for each of its values.
+    """Convert a column of Arrow to another type, by the rules that hold for single values.
 
     Args:
-        column: A column that a function yields.
-        kind: Arrow's type of the other column.
+        column: A column that a user's function has yielded.
+        kind: The type of Arrow that the result has.
         time_zone: The zone of the session, in which times without a zone are read.
 
     Raises:
@@ -128,8 +128,9 @@ def cast_column(column: Column, kind: pa.DataType, time_zone: str) -> Column:
             if not pc.any(pc.is_inf(rounded)).as_py():
                 return rounded
     except pa.ArrowException:
-        pass  # below the value is found, and a value that only Arrow refuses is converted
+        pass  # below, the error names the value, or a value that only Arrow refuses is converted
     try:
+        # "strict" refuses a map that has a key twice, which a dict would lose.
         values = column.to_pylist(maps_as_pydicts="strict")
     except (ValueError, KeyError) as error:  # nanoseconds without pandas, a key twice
         msg = f"it takes what is a value of Python, got {shown_message(error)}; convert the values"
@@ -168,7 +169,7 @@ _CASTS: Final[tuple[tuple[tuple[Callable[[Any], bool], ...], Callable[[Any], boo
     ((pa.types.is_date64,), pa.types.is_date32),
     ((pa.types.is_duration,), pa.types.is_duration),
 )
-"""Families of types, and the family to which Arrow casts them without loss."""
+"""Families of types, and the family that Arrow casts them to without loss."""
 
 
 def _lists(kind: pa.DataType, write: Writer, values: Sequence[Any]) -> Column:
@@ -198,7 +199,7 @@ def _maps(kind: pa.DataType, write_keys: Writer, write: Writer, values: Sequence
 
 
 def _cut(values: Sequence[Any]) -> tuple[Column, Column | None, Sequence[Any]]:
-    """Return the offset of each value among all parts, the mask of None, and the other values."""
+    """Return the offset of each value among all parts, the mask of None, and the values but None."""
     mask = null_mask(values)
     if mask is None:
         return pa.array(list(accumulate(map(len, values), initial=0)), pa.int32()), None, values
@@ -212,6 +213,7 @@ def _structs(kind: pa.DataType, writers: Sequence[Writer], values: Sequence[Any]
     if not names:
         return pa.array([None if row is None else {} for row in rows], kind)
     blank = (None,) * len(names)
+    # `zip` of no rows would give no columns, but a struct needs a column for each field.
     columns = list(zip(*(blank if row is None else row for row in rows))) or [()] * len(names)
     parts = [
         _part(f"field {name!r}", write, column)
@@ -235,7 +237,7 @@ def _part(part: str, write: Writer, values: Sequence[Any]) -> Column:
 def _check_all(
     values: Sequence[Any], parts: Sequence[Any], takes: str, names: tuple[str, ...] = ()
 ) -> None:
-    """Check that all values have parts.
+    """Check that each value, unless it is None, has parts.
 
     Raises:
         StateValueError: A value that is not None has no parts.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements as they are when they are yielded, whatever the function does with them later.
+"""Copies of elements, so that a function can change an element after it has yielded it.
 
-PyFlink serializes an element before the function that yielded it goes on, so a function may change
-a row and yield it again.  Where elements of jobs are held before they travel, they are copied for
-that reason.  An immutable element costs no more than a look at its class.
+PyFlink serializes an element before the function that yielded it goes on, so a function may change a
+row and yield it again.  Jobs here keep some elements for a while before they travel, so they copy them
+first.  For an immutable element the copy costs only a look at its class.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _FIXED = frozenset(
         *(dt.date, dt.datetime, dt.time, dt.timedelta),
     }
 )
-"""Classes whose values cannot be changed."""
+"""Classes whose values can never change."""
 _are_fixed = _FIXED.issuperset
 
 
 def are_unchangeable(values: Iterable[Any]) -> bool:
-    """Return whether nobody can change any of the values, nor what is in them."""
+    """Return whether all values, and the values inside them, can never change."""
     return all(
         kind in _FIXED
         or ((kind is tuple or issubclass(kind, Row)) and _are_fixed(map(type, value)))
@@ -46,33 +46,33 @@ def are_unchangeable(values: Iterable[Any]) -> bool:
 
 
 def as_given(value: Any) -> Any:
-    """Return an element as it is now: a copy, or itself where pickle cannot write it."""
+    """Return a copy of an element, or the element itself if pickle cannot write it."""
     kind = value.__class__
     if kind in _FIXED or (kind is tuple and _are_fixed(map(type, value))):
         return value
     try:
         return copy_value(value)
     except OutputError:
-        return value  # where it has to travel, that is refused there
+        return value  # it is refused only if it has to travel
 
 
 def copy_value(value: Any) -> Any:
-    """Return an immutable value itself, and of any other value a copy.
+    """Return a copy of a value, or the value itself if it is immutable.
 
     Raises:
-        OutputError: It cannot be pickled.
+        OutputError: The value cannot be pickled.
     """
     try:
         return _copy(value)
-    except RecursionError:  # it holds itself
+    except RecursionError:  # the value contains itself
         return _by_pickle(value)
 
 
 def copy_by(kind: type, copier: Copier) -> None:
-    """Have values of a class copied without pickle.
+    """Register a function that copies values of a class without pickle.
 
     Args:
-        kind: The class; its subclasses are not meant.
+        kind: The class itself; its subclasses keep their way.
         copier: Takes a value and the function that copies its parts, and returns the copy.
     """
     _COPIERS[kind] = copier
@@ -89,9 +89,10 @@ def _by_attributes(value: Any, copy: Callable[[Any], Any]) -> Any:
     """Copy an object of a user's class, if pickle would take no more than its attributes."""
     try:
         make, args, state, *more = value.__reduce_ex__(4)
-    except Exception:  # there is no way, or another one
+    except Exception:  # the class does not support that, or has its own way
         return _by_pickle(value)
     has_more = type(state) is not dict or any(each is not None for each in more)
+    # Any of these means that the class has more to say about its pickles than its attributes.
     if make is not __newobj__ or len(args) > 1 or has_more or hasattr(value, "__setstate__"):
         return _by_pickle(value)
     made = make(*args)
@@ -104,7 +105,7 @@ def _by_pickle(value: Any) -> Any:
         # A member of an enum exists once, and unpickling it gives the same object.
         return value
     try:
-        return pickle.loads(pickle.dumps(value, protocol=5))  # noqa: S301  # made in this line
+        return pickle.loads(pickle.dumps(value, protocol=5))  # noqa: S301  # the same line made it
     except Exception as error:
         msg = (
             f"an element that goes two ways must be one that pickle can write, got {shown(value)}: "

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen keys as bytes, in order and back, as RocksDB has them; and the key group of one.
+"""Frozen keys as bytes in order, as RocksDB has them, and back; and the key group of a key.
 
-`pyflinklike.types.key_codec` does most of the work.  Tables have keys that it does not take, since
-types freeze keys to forms of their own.  Each of these has a tag that the codec does not use:
+`pyflinklike.types.key_codec` does most of the work.  Types also freeze keys to forms that it does not
+take.  Here each of these forms has a tag that the codec does not use:
 
 | tag  | form          | after it                                        |
 |------|---------------|-------------------------------------------------|
@@ -14,11 +14,12 @@ types freeze keys to forms of their own.  Each of these has a tag that the codec
 | 09   | `Instant`     | seconds and nanos                               |
 | 0A   | int           | its digits as a str, from 2^2000 on             |
 
-No encoding is another one plus a byte below FF.  So the range from a key's bytes to the same bytes
-plus FF holds exactly what follows that key.
+No encoding is a longer encoding's beginning, up to a byte below FF.  So the range from a key's bytes to
+the same bytes plus FF holds exactly the entries of that key.
 
-Nobody but us sees the keys of a job, so their hash is ours: CRC-32 of these bytes.  Both are frozen:
-a checkpoint finds its keys by them, and a job is spread in one way on every host.
+The hash of a key is CRC-32 of these bytes; it need not be Flink's, because only pyflinklike reads the
+keys of its jobs.  Neither the bytes nor the hash may change: a checkpoint finds its keys by them, and
+every host must spread a job in the same way.
 """
 
 from __future__ import annotations
@@ -41,24 +42,26 @@ _BYTES, _STR, _NONE, _TUPLE, _ROW, _PICKLED, _ENCODED, _INSTANT, _LONG_INT = (
     *(1, 2, 3),
     *range(5, 11),
 )
-_LONGEST_INT = 1 << 2000
+_LONGEST_INT = 1 << 2000  # the codec takes ints of 255 bytes, which is 2040 bits
 
 
 def encode(value: Any) -> bytes:
     """Return the bytes of a frozen key; equal keys have equal bytes.
 
     Raises:
-        StateValueError: No type freezes keys to this.
+        StateValueError: Types never freeze a key to such a value.
     """
     kind = type(value)
     if kind is str:
         try:
             text: bytes = value.encode()
         except UnicodeEncodeError:
+            # A type may accept a lone surrogate, which only this error handler writes and reads back.
             text = value.encode("utf-8", "surrogatepass")
         if b"\x00" not in text:
             return b"\x02" + text + b"\x00"
         return _terminate(_STR, text)
+    # Texts and ints come first, because most keys are one of these.
     if kind is int and -_LONGEST_INT < value < _LONGEST_INT:
         return encode_key(value)
     if value is None:
@@ -99,7 +102,7 @@ def decode(data: bytes, at: int) -> tuple[Any, int]:
     """Return the frozen key whose bytes begin at `at`, and where they end.
 
     Raises:
-        CorruptStateError: `encode` did not write this.
+        CorruptStateError: `encode` did not write these bytes.
     """
     tag = data[at] if at < len(data) else -1
     if tag == _STR:
@@ -124,7 +127,7 @@ def decode(data: bytes, at: int) -> tuple[Any, int]:
         text, at = decode(data, at + 1)
         return int(text, 16), at
     value, at = decode_first(data, at)
-    # A dict finds a NaN only by the very object that types freeze it to.
+    # A dict finds a NaN only if it is the very object that types freeze every NaN to.
     return (value if value == value else nan), at
 
 
@@ -152,22 +155,22 @@ def key_group_of(key: Hashable, max_parallelism: int) -> int:
     """Return the key group of a key of a job.
 
     Args:
-        key: In the form that its type freezes it to.
-        max_parallelism: How many key groups there are.
+        key: The key in the form that its type freezes it to.
+        max_parallelism: The number of key groups.
 
     Raises:
-        StateValueError: No type freezes keys to this.
+        StateValueError: Types never freeze a key to such a value.
     """
     return zlib.crc32(encode(key)) % max_parallelism
 
 
 def with_the_one_nan(key: Any) -> Any:
-    """Return a key that has travelled as its type froze it.
+    """Return a key out of a pickle as its type froze it.
 
-    NaN is a key because each is `math.nan`, which is equal to itself; out of a pickle comes another one.
+    NaN can be a key because every NaN is the object `math.nan`; unpickling makes another object.
 
     Args:
-        key: In its frozen form, out of a pickle.
+        key: The frozen key, as it was unpickled.
     """
     if key.__class__ is float:
         return key if key == key else nan

@@ -5,9 +5,9 @@
     a row                                     has fields more or fewer, or in another order
     elements, values of maps, fields          the same, inside
 
-Nothing else grows: no number loses a digit, and no field is taken for another.  A row in which one
-field goes and another comes is refused, since the field may have been renamed.  It is accepted
-where all fields that come have defaults.  A field that was there before needs no default.
+No other type grows, so no number loses a digit, and no field is taken for another.  A row that loses
+one field and gets another one is refused, because the field may have been renamed.  It is accepted if
+all its new fields have defaults.  A field that was stored needs no default.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _CHAINS = (
 
 
 class UngrownError(ValueError):
-    """One type does not grow into another.
+    """A stored type does not grow into the declared one.
 
     Args:
         why: The types that do not fit, in a few words.
-        remedy: The verb of a savepoint that converts one into the other.
+        remedy: The method of a savepoint that converts one into the other.
     """
 
     def __init__(self, why: str, remedy: str) -> None:
@@ -81,7 +81,7 @@ def _same(column: Column) -> Column:
 def _widen(stored: TypeInformation, declared: TypeInformation) -> Grow:
     def widen(column: Column) -> Column:
         if stored == Types.CHAR():
-            stored.from_arrow(column)  # refuses what is no character
+            stored.from_arrow(column)  # raises if a text is not one character
         return pc.cast(column, declared.arrow_type)
 
     return widen
@@ -138,6 +138,7 @@ def _of_tuples(stored: Any, declared: Any) -> Grow:
 
 def _of_rows(stored: Any, declared: Any) -> Grow:
     gone = [name for name in stored.field_names if name not in declared.field_names]
+    # A default says that its field is new, and not a renamed one.
     known = (*stored.field_names, *dict(declared.defaults))
     come = [name for name in declared.field_names if name not in known]
     if gone and come:
@@ -147,7 +148,7 @@ def _of_rows(stored: Any, declared: Any) -> Grow:
 
 
 def _of_fields(former: tuple[str, ...], stored: Any, names: tuple[str, ...], declared: Any) -> Grow:
-    """Convert structs: the declared type's fields, each found by name in the stored ones."""
+    """Convert structs: each field of the declared type is found by name among the stored ones."""
     places = [former.index(name) if name in former else None for name in names]
     said = getattr(declared, "defaults", ())
     defaults = [default_of(said, name) for name in names]
@@ -157,7 +158,7 @@ def _of_fields(former: tuple[str, ...], stored: Any, names: tuple[str, ...], dec
     ]
 
     def structs(column: Column) -> Column:
-        if not names:  # a struct without children is written as a column of bool
+        if not names:  # a struct without children has no length, so it is a column of bool
             there = pa.scalar(True)
             return pc.if_else(column.is_valid(), there, pa.scalar(None, pa.bool_()))
         children = [
@@ -172,7 +173,7 @@ def _of_fields(former: tuple[str, ...], stored: Any, names: tuple[str, ...], dec
 
 
 def _add_column(part: TypeInformation, default: Any, rows: int) -> Column:
-    """Make a column of a field that was not stored."""
+    """Make the column of a field that the stored rows do not have."""
     if default is None:
         return pa.nulls(rows, part.arrow_type)
     return pa.repeat(part.to_arrow([default])[0], rows)
@@ -188,4 +189,4 @@ _NESTED: dict[type, Callable[[Any, Any], Grow]] = {
     ListTypeInfo: _of_lists,
     MapTypeInfo: _of_maps,
 }
-"""Rows before tuples, which they are, too."""
+"""The parts of each kind of type; a row is also a tuple, so rows come first."""

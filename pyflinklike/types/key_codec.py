@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys as bytes that sort as the keys do, and back; and the type of keys that nobody declared.
+"""Keys as bytes that sort as the keys do, and back; and the type of undeclared keys.
 
 A key is None, a bool, int, float, str, bytes, `Decimal`, date, time, datetime, or a tuple of these.
-Every value starts with a byte that names its type.  So `1`, `1.0` and `True` are three keys, and
-decoding needs no schema and never runs code that the data names.  Within one type the unsigned
-order of the bytes is Python's order of the values:
+Every value starts with a byte that names its type.  So `1`, `1.0` and `True` are three keys.  Decoding
+needs no schema, and never runs code that the data names.  Within one type the unsigned order of the
+bytes is Python's order of the values:
 
 | type     | after the type byte                                              |
 |----------|------------------------------------------------------------------|
 | bytes    | the bytes, 00 written as 00 FF, then 00                          |
 | str      | UTF-8, ended likewise                                            |
 | int      | the type byte holds sign and length, then big-endian magnitude   |
-| float    | IEEE 754 big-endian, sign flipped (all bits where negative)      |
+| float    | IEEE 754 big-endian, sign flipped (all bits if negative)         |
 | tuple    | the elements, then 00 (a `None` inside is 00 FF)                 |
 | date ... | the integer of days or microseconds, as an int                   |
 | Decimal  | its text as a str: exact, but not in numeric order               |
 
+The form is close to the tuple layer of FoundationDB
+(https://github.com/apple/foundationdb/blob/main/design/tuple.md), which explains the escapes.
+
 A harness takes any key that a selector returns.  Two keys are the same if their encodings are: `1`,
 `1.0` and `True` are three keys, as in PyFlink, which groups undeclared keys by their bytes.
-Strings, ints and bytes, which cannot be equal to one another, stand for themselves; any other key
-is kept encoded.
+Strings, ints and bytes are kept as they are, because none of them can be equal to one of another type.
+Any other key is kept encoded.
 """
 
 from __future__ import annotations
@@ -49,31 +52,33 @@ __all__ = [
 ]
 
 MAX_INT = (1 << 8 * 255) - 1
-"""The largest int that can be a key, and minus the smallest."""
+"""The largest int that can be a key; the smallest one is its negative."""
 
 _NONE, _BYTES, _STR, _TUPLE = 0x00, 0x01, 0x02, 0x05
 _INT_ZERO = 0x14
 _INT_BIG_NEGATIVE, _INT_BIG_POSITIVE = 0x0B, 0x1D
+# Ints of up to 8 bytes have the tags around _INT_ZERO: 0x0C for -8 bytes to 0x1C for 8 bytes.
 _FLOAT, _FALSE, _TRUE = 0x21, 0x26, 0x27
 _DATE, _TIME, _DATETIME, _INSTANT, _DECIMAL = 0x33, 0x34, 0x35, 0x36, 0x38
 
-_MOST_DEPTH = 50  # reading takes two Python calls per level
+_MOST_DEPTH = 50  # reading makes two Python calls per level, and bytes must not exhaust the stack
 
 _MICROSECOND = dt.timedelta(microseconds=1)
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+# A datetime with an offset may lie outside in UTC, and decoding could not read it back.
 _FIRST = (dt.datetime.min - _EPOCH) // _MICROSECOND
 _LAST = (dt.datetime.max - _EPOCH) // _MICROSECOND
 
 _RAW = (IndexError, struct.error, ValueError, ArithmeticError)
-"""Errors that decoding raises for damaged bytes."""
+"""Errors that decoding damaged bytes may raise."""
 
 
 def encode_key(key: Any) -> bytes:
     """Return the bytes of a key.
 
     Raises:
-        StateValueError: The key, or an element of it, is of another type, or nested too deeply.
+        StateValueError: The key or an element has another type, or tuples are nested too deeply.
     """
     out = bytearray()
     _encode(key, out, depth=0)
@@ -100,8 +105,8 @@ def decode_key(data: bytes) -> Any:
 def decode_first(data: bytes, at: int) -> tuple[Any, int]:
     """Return the key whose bytes begin at `at`, and where they end.
 
-    The bytes behind a key must not begin with FF, which would be read as part of it: a zero byte
-    followed by FF is data in a str or bytes, or a None in a tuple, not the end.
+    The bytes behind a key must not begin with FF, because they would be read as part of it: a zero byte
+    followed by FF is data in a str or bytes, or a None in a tuple, but not the end.
 
     Raises:
         CorruptStateError: No key begins there.
@@ -137,7 +142,7 @@ def _encode(key: Any, out: bytearray, *, depth: int) -> None:
         # -0.0 + 0.0 is 0.0: equal floats are one key, and so are all NaN.
         out += _flip(struct.pack(">d", math.nan if key != key else key + 0.0))
     elif key is None:
-        out += b"\x00\xff" if depth else b"\x00"  # _NONE, told from a tuple's end
+        out += b"\x00\xff" if depth else b"\x00"  # in a tuple, 00 alone is the end
     else:
         _encode_temporal_or_decimal(key, out)
 
@@ -160,8 +165,8 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
         out.append(_DATETIME if key.tzinfo is None else _INSTANT)
         epoch = _EPOCH if key.tzinfo is None else _EPOCH_UTC
         instant = (key - epoch) // _MICROSECOND
-        if not _FIRST <= instant <= _LAST:  # possible for a local time with an offset
-            msg = f"a datetime key must be in the years 1 to 9999 in UTC, got {shown(key)}; mend it"
+        if not _FIRST <= instant <= _LAST:  # a local time with an offset may lie outside
+            msg = f"a datetime key must be in the years 1 to 9999 in UTC, got {shown(key)}; correct it"
             raise StateValueError(msg)
         _encode_int(instant, out)
     elif isinstance(key, dt.date):
@@ -171,7 +176,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
         out.append(_TIME)
         seconds = (key.hour * 60 + key.minute) * 60 + key.second
         _encode_int(seconds * 1_000_000 + key.microsecond, out)
-    elif isinstance(key, Decimal) and not key.is_snan():  # it has no hash
+    elif isinstance(key, Decimal) and not key.is_snan():  # a signaling NaN cannot be hashed
         _terminate(_DECIMAL, str(_normalize(key)).encode(), out)
     else:
         msg = (
@@ -183,7 +188,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
 
 
 def _normalize(key: Decimal) -> Decimal:
-    """Return the one form of equal numbers; `Decimal.normalize` would round to the context."""
+    """Return the same form for equal numbers; `Decimal.normalize` would round to the context."""
     if not key:
         return Decimal(0)
     if not key.is_finite():
@@ -211,7 +216,7 @@ def _encode_int(value: int, out: bytearray) -> None:
     else:
         out.append(_INT_ZERO + (length if value > 0 else -length))
     if value < 0:
-        # The complement, so that of two negative ints the smaller one has the smaller bytes.
+        # The complement lets the smaller of two negative ints have the smaller bytes.
         magnitude = (1 << 8 * length) - 1 - magnitude
     out += magnitude.to_bytes(length, "big")
 
@@ -308,14 +313,14 @@ def _unflip(packed: bytes) -> bytes:
     return bytes(byte ^ 0xFF for byte in packed)
 
 
-# Keys whose type nobody declared
+# Keys without a declared type
 
 _PLAIN = frozenset((str, int, bytes))
 
 
 @attrs.frozen
 class EncodedKey:
-    """A key as its bytes; never equal to a key that stands for itself."""
+    """A key as its bytes; it is never equal to a key that is kept as it is."""
 
     data: bytes
 
@@ -338,8 +343,8 @@ class AnyKeyTypeInfo(TypeInformation):
             return value
         if kind is bytes or (kind is int and -MAX_INT <= value <= MAX_INT):
             return value
-        # Encoding checks any other key and brings equal keys to one form: an enum of str
-        # becomes the key that its value is, a lone surrogate is refused.
+        # Encoding checks any other key and gives equal keys one form: an enum of str becomes its
+        # value, and a lone surrogate is refused.
         if value is None:
             raise self._misfit(value, "a key is never None")
         encoded = encode_key(value)

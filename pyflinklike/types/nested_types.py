@@ -2,11 +2,11 @@
 """The types of lists, arrays and maps, and what all types with parts share.
 
 Each type freezes a value to tuples of frozen parts, and writes it part by part: all elements of all
-lists form one column, all values of one field another.  So a value costs what its scalar type
-costs, and pyarrow never has to guess from Python objects.
+lists form one column, and all values of one field form another.  So a value costs as much as the
+scalars in it, and pyarrow never has to guess a type from Python objects.
 
-None inside a row or tuple is always a value.  In a list or map it is a value only where the element
-type, or the map's value type, takes None.  Java's boxed arrays take it, too.
+None inside a row or tuple is always a value.  In a list or map it is a value only if the element type,
+or the map's value type, takes None.  In Java's boxed arrays it is a value, too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def require_type(type_info: Any, what: str) -> TypeInformation:
     """Return the type itself.
 
     Raises:
-        DeclarationTypeError: It is no `TypeInformation`.
+        DeclarationTypeError: The argument is no `TypeInformation`.
     """
     if isinstance(type_info, TypeInformation):
         return type_info
@@ -63,19 +63,20 @@ def _part(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 
 
 def name_part(outer: TypeInformation, part: str, error: StateValueError) -> StateValueError:
-    """Turn the error of a part into an error of the whole."""
+    """Return an error of the whole value that names the part which does not fit."""
     return StateValueError(f"{part} of {outer!r}: {error}")
 
 
+# Python calls these sequences, but their elements are no values of a user's list.
 _TEXTS = (str, bytes, bytearray, memoryview)
 
 
 def elements_in(value: Any) -> Sequence[Any] | None:
-    """Return the elements of a list or another sequence, also of numpy's; None if it is neither."""
+    """Return the elements of a list or another sequence, also of numpy's; None for anything else."""
     if isinstance(value, list):
         return value
     if names_of(value) is not None or isinstance(value, _TEXTS):
-        return None  # a row, whose names a list has not, or a text
+        return None  # a row, whose names a list would lose, or a text
     if isinstance(value, Sequence):
         return value
     if isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "tolist"):
@@ -83,7 +84,7 @@ def elements_in(value: Any) -> Sequence[Any] | None:
         if isinstance(elements, list):
             return elements
     if isinstance(value, Iterable) and hasattr(value, "typecode"):
-        return list(value)  # array.array, which is registered as a sequence from 3.12 on only
+        return list(value)  # array.array, which is a registered sequence only from Python 3.12 on
     return None
 
 
@@ -105,7 +106,7 @@ class ListTypeInfo(TypeInformation[list[T]]):
 
     @property
     def is_pickled(self) -> bool:
-        """True where the elements are pickled."""
+        """True if the elements are pickled."""
         return self.elem_type.is_pickled
 
     @property
@@ -115,7 +116,7 @@ class ListTypeInfo(TypeInformation[list[T]]):
 
     @property
     def _none_fits(self) -> bool:
-        """True where None is an element although the element type does not take it."""
+        """True if None is an element although the element type does not take it."""
         return False
 
     def freeze(self, value: Any) -> Any:
@@ -150,14 +151,14 @@ class ListTypeInfo(TypeInformation[list[T]]):
         return [None if element is None else thaw(element) for element in stored]
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
-        """Write one column of all elements, and where each list begins."""
+        """Write one column of all elements, and the offset of each list in it."""
         elements = self.elem_type.to_arrow(elements_of(stored))
         return pa.ListArray.from_arrays(
             offsets_of(stored), elements, type=self.arrow_type, mask=null_mask(stored)
         )
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """Read the lists, as tuples."""
+        """Read the lists as tuples."""
         elements = cut_to_cover(column, column.values)
         refuse_nulls(elements, self.elem_type.accepts_none or self._none_fits)
         return slice_parts(column, self.elem_type.from_arrow(elements))
@@ -176,7 +177,7 @@ class PrimitiveArrayTypeInfo(ListTypeInfo[T]):
 
 @attrs.frozen(repr=False)
 class BasicArrayTypeInfo(ListTypeInfo[T | None]):
-    """BASIC_ARRAY: an array of boxed numbers or strings, any of them None."""
+    """BASIC_ARRAY: an array of boxed numbers or strings, which may hold None."""
 
     @property
     def _none_fits(self) -> bool:
@@ -185,7 +186,7 @@ class BasicArrayTypeInfo(ListTypeInfo[T | None]):
 
 @attrs.frozen(repr=False)
 class ObjectArrayTypeInfo(ListTypeInfo[T | None]):
-    """OBJECT_ARRAY: an array of anything, any of them None."""
+    """OBJECT_ARRAY: an array of elements of any type, which may hold None."""
 
     @property
     def _none_fits(self) -> bool:
@@ -222,7 +223,7 @@ class ByteArrayTypeInfo(TypeInformation[bytes]):
 
 @attrs.frozen(repr=False)
 class MapTypeInfo(TypeInformation[dict[K, V]]):
-    """MAP: a dict, stored as pairs in insertion order; sorted where the map itself is a key."""
+    """MAP: a dict, stored as pairs in insertion order; sorted if the map itself is a key."""
 
     _key_type_info: TypeInformation[K] = attrs.field(validator=_part)
     _value_type_info: TypeInformation[V] = attrs.field(validator=_part)
@@ -240,7 +241,7 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
 
     @property
     def is_pickled(self) -> bool:
-        """True where the keys or the values are pickled."""
+        """True if the keys or the values are pickled."""
         return self._key_type_info.is_pickled or self._value_type_info.is_pickled
 
     @property
@@ -255,7 +256,7 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
     def freeze_key(self, value: Any) -> Any:
         """Return a tuple of pairs in an order that does not depend on the dict's."""
         pairs = self._freeze(value, _freeze_nested_key(self._value_type_info)).items()
-        # By their texts: frozen keys of several types do not compare with one another.
+        # Sorted by their texts, because frozen keys of several types do not compare.
         return tuple(sorted(pairs, key=lambda pair: repr(pair[0])))
 
     def _freeze(self, value: Any, freeze: Any) -> dict[Any, Any]:
@@ -273,7 +274,7 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
         return {thaw_key(key): thaw(value) for key, value in stored}
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
-        """Write a column of all keys, one of all values, and where each map begins."""
+        """Write a column of all keys, a column of all values, and the offset of each map in them."""
         pairs = elements_of(stored)
         keys = self._key_type_info.to_arrow([key for key, _ in pairs])
         values = self._value_type_info.to_arrow([value for _, value in pairs])
@@ -282,7 +283,7 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
         )
 
     def from_arrow(self, column: Column) -> list[Any]:
-        """Read the maps, as tuples of pairs."""
+        """Read the maps as tuples of pairs."""
         keys, values = cut_to_cover(column, column.keys), cut_to_cover(column, column.items)
         refuse_nulls(keys, False)
         refuse_nulls(values, self._value_type_info.accepts_none)
@@ -297,7 +298,7 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
 
 
 def _freeze_nested_key(part: TypeInformation) -> Any:
-    """Return how to freeze one part of a key; None stays None if the type allows it."""
+    """Return the function that freezes a part of a key; None stays None if the type allows it."""
     freeze_key = part.freeze_key
     if not part.accepts_none:
         return freeze_key

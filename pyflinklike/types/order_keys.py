@@ -2,10 +2,10 @@
 """Order keys: which of two upserts of one key is the newer one.
 
 An order key is an int, float, Decimal, str, bytes, bool, date, time, datetime, `Instant`, or a
-tuple, list or `Row` of these, such as (partition, offset).  Order keys compare as in Python and
-Spark: tuples and arrays from left to right, a shorter one before a longer one that begins with it,
-and a None inside before everything else.  Numbers compare by value.  Other kinds do not compare
-with one another, and that is an error of the data.
+tuple, list or `Row` of these, such as (partition, offset).  Order keys compare as in Python and Spark:
+tuples and arrays compare from left to right, a shorter one comes before a longer one that begins with
+it, and a None inside comes first.  Numbers compare by value.  Keys of other kinds do not compare with
+one another; such data is an error.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _ORDERED: Final = (bool, int, float, Decimal, str, bytes, dt.date, dt.time, Inst
 
 
 def check_order(order: Any) -> Any:
-    """Return an order key in the form that is stored: lists and rows as tuples.
+    """Return an order key in its stored form, with lists and rows as tuples.
 
     Raises:
-        OrderKeyError: It is None or NaN, or contains something without an order.
+        OrderKeyError: The key is None or NaN, or a part of it has no order.
     """
     if order is None:
         msg = "an upsert needs an order key, got None; filter such records out or give them one"
@@ -38,16 +38,17 @@ def check_order(order: Any) -> Any:
 
 
 def is_newer(order: Any, than: Any) -> bool:
-    """Return whether an order key comes after another one; both as `check_order` returned them.
+    """Return whether an order key comes after another one; `check_order` returned both.
 
     Raises:
-        OrderKeyError: The two do not compare.
+        OrderKeyError: The two keys do not compare.
     """
     try:
         return bool(order > than)
     except TypeError:
-        pass  # a None inside, or no order at all
+        pass  # one has a None inside, or the two do not compare
     try:
+        # Slower, so only now: most order keys hold no None.
         return bool(_comparable(order) > _comparable(than))
     except TypeError as error:
         msg = (
@@ -58,10 +59,10 @@ def is_newer(order: Any, than: Any) -> bool:
 
 
 def is_nan(order: Any) -> bool:
-    """Return whether a part of an order key is a NaN, quiet or signalling.
+    """Return whether a part of an order key is a NaN, quiet or signaling.
 
-    A NaN is refused, here and in views.  It is neither less nor greater than anything, so no later
-    update would be newer.  Sorting it last, as PostgreSQL and Spark do, has the same result.
+    Upserts and views refuse a NaN.  It is neither less nor greater than anything, so no later update
+    would be newer.  Sorting it last, as PostgreSQL and Spark do, would have the same result.
     """
     if isinstance(order, (tuple, list)):
         return any(map(is_nan, order))

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The type of any Python object, kept as pickled bytes.
 
-Int, float, str, bytes, bool and None are immutable, so they are stored as they are.  Everything
-else is pickled by `freeze` and unpickled by `thaw`, never in between: rebuilding state from columns
-runs no pickle.
+An int, float, str, bytes, bool or None is immutable, so it is stored as it is.  Everything else is
+pickled by `freeze` and unpickled by `thaw`, and never in between: to rebuild state from columns, no
+pickle is read.
 
-PyFlink tells keys apart by their pickled bytes: 1, 1.0 and True are three keys.  Here str, int and
-bytes keys keep their form, since Python never takes one for another.  All other keys become bytes,
-pickled without memo, so that `("a", "a")` is the same key whether or not its parts are one object.
+PyFlink compares keys by their pickled bytes: 1, 1.0 and True are three keys.  Here str, int and bytes
+keys keep their form, because Python never takes one for another.  All other keys become bytes.  They
+are pickled without a memo, so that `("a", "a")` is the same key whether or not its parts are one object.
 
 A cell of the column is a pickle, which starts with 0x80, or a letter and the scalar.
 
-A pickle is a program: whoever wrote it decides what runs when it is read.  State is unpickled
-only where the program declares `Types.PICKLED_BYTE_ARRAY()`; with the switch off it cannot.
+A pickle is a program: its writer decides what runs when it is read.  State is unpickled only if the
+program declares `Types.PICKLED_BYTE_ARRAY()`, and never while the switch below is off.
 """
 
 from __future__ import annotations
@@ -41,17 +41,19 @@ __all__ = ["ALLOW_PICKLE", "Pickled", "PickledByteArrayTypeInfo", "check_pickled
 
 _PICKLE = 0x80  # the opcode PROTO, first byte of every pickle since protocol 2
 _float64 = struct.Struct("<d")
+# Floats are missing: every NaN must become the same object.
 _scalars = frozenset({int, str, bytes, bool, type(None)})
+# Python takes 1, 1.0 and True for one key, so of these only int is kept as it is.
 _key_scalars = frozenset({int, str, bytes})
 
 
 class Pickled(bytes):
-    """A pickled object; never equal to bytes that are the user's own."""
+    """A pickled object; it never equals a user's own bytes."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the other is the same pickle; plain bytes never are."""
+        """Return whether the other is the same pickle; plain bytes are never equal to it."""
         return type(other) is Pickled and bytes.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
@@ -70,12 +72,12 @@ class PickledByteArrayTypeInfo(TypeInformation[Any]):
 
     @property
     def is_identity(self) -> bool:
-        """False: pickles are unpickled."""
+        """False: `thaw` unpickles what was pickled."""
         return False
 
     @property
     def is_pickled(self) -> bool:
-        """True."""
+        """True: that is what the type is for."""
         return True
 
     def freeze(self, value: Any) -> Any:
@@ -170,13 +172,13 @@ def _dumps(value: Any) -> bytes:
 
 
 def _dumps_without_memo(value: Any) -> bytes:
-    """Return a pickle that does not depend on which equal parts are one object."""
+    """Return a pickle that is the same whether or not equal parts are one object."""
     buffer = io.BytesIO()
     pickler = pickle.Pickler(buffer, protocol=5)
     pickler.fast = True
     try:
         pickler.dump(value)
-    except (ValueError, RecursionError):  # it holds itself
+    except (ValueError, RecursionError):  # the value contains itself
         return _dumps(value)
     return buffer.getvalue()
 
@@ -217,16 +219,16 @@ def _decode(cell: bytes) -> Any:
 # The switch that refuses unpickling
 
 ALLOW_PICKLE = "PYFLINKLIKE_ALLOW_PICKLE"
-"""An environment variable: 0 refuses unpickling, whatever a program says."""
+"""An environment variable: if it is 0, nothing is unpickled, whatever a program allows."""
 
 _YES, _NO = frozenset({"", "1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 
 
 def pickle_allowed(allow_pickle: Any) -> bool:
-    """Return whether state may be unpickled: neither the program nor the environment refuses it.
+    """Return whether state may be unpickled: both the program and the environment must allow it.
 
     Args:
-        allow_pickle: What the program says.
+        allow_pickle: The program's setting, which may have any type.
 
     Raises:
         DeclarationTypeError: `allow_pickle` is no bool.
@@ -243,15 +245,15 @@ def pickle_allowed(allow_pickle: Any) -> bool:
 
 
 def check_pickled(what: str, *types: TypeInformation | None) -> None:
-    """Refuse types whose values are unpickled when they are read, where the switch is off.
+    """Refuse types whose values would be unpickled when they are read, if the switch is off.
 
     Raises:
-        DeclarationValueError: One of them is, or contains, such a type.
+        DeclarationValueError: One of the types is, or contains, such a type.
     """
     for each in types:
         if each is not None and each.is_pickled:
             msg = (
-                f"{what}: nothing is unpickled where allow_pickle is False or {ALLOW_PICKLE} is 0, "
+                f"{what}: nothing is unpickled if allow_pickle is False or {ALLOW_PICKLE} is 0, "
                 f"got a declaration of {each!r}; declare another type"
             )
             raise DeclarationValueError(msg)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Row`: a tuple whose fields also have names.
 
-Records, keys and row-typed state are `Row`s, so a row must cost what a tuple costs:
+Records, keys and row-typed state are `Row`s, so a row must cost as little as a tuple:
 
-* The names live in a class, one per schema, made once by `row_class`.  A row of a schema is a bare
-  tuple of that class and has no dict of its own.
-* Fields are the descriptors that `collections.namedtuple` uses: `row.amount` never enters Python
-  code.  A field called `count`, `index` or `keys` hides the method of that name; a field
-  named as another method of `Row`, or with a leading underscore, is read by `row["as_dict"]`.
-* A row is immutable, so state may hold and hand out the same object.  This causes the one
-  difference from PyFlink: `set_field_names` can name an unnamed row, but cannot rename a named one.
+* The names live in a class.  `row_class` makes one class per schema, once.  A row of a schema is a
+  bare tuple of that class and has no dict of its own.
+* Fields are the descriptors that `collections.namedtuple` uses, so `row.amount` runs no Python code.
+  A field called `count`, `index` or `keys` hides the method of that name.  If a field has the name of
+  another method of `Row`, or begins with an underscore, read it as `row["as_dict"]`.
+* A row is immutable, so state may hold and hand out the same object.  This causes the one difference
+  from PyFlink: `set_field_names` can name an unnamed row, but cannot rename a named one.
 
-Two rows are equal if their values and their names are; any other tuple is compared by values.  The
-hash is the tuple's, which agrees with both.
+Two rows are equal if their values and their names are.  A row equals another tuple if their values are
+equal.  The hash is the tuple's, which agrees with both.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Row(tuple[Any, ...]):
         **kwargs: The fields of a named row, in this order.
 
     Raises:
-        ValueError: Both were given.
+        ValueError: Both values and fields were given.
     """
 
     __slots__ = ()
@@ -77,7 +77,7 @@ class Row(tuple[Any, ...]):
 
     @classmethod
     def _make(cls, values: Iterable[Any]) -> Row:
-        """Make a row of this schema; the caller vouches for the number of values."""
+        """Make a row of this schema; the caller makes sure that the number of values is right."""
         return _new_tuple(cls, values)
 
     @classmethod
@@ -112,14 +112,14 @@ class Row(tuple[Any, ...]):
             raise ValueError(msg)
         named = row_class(names)
         _check_arity(named, self)
-        # Without slots of their own all classes of rows have one layout, so the class may change.
+        # All classes of rows have the same layout, because none has slots: so the class may change.
         object.__setattr__(self, "__class__", named)
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
         """Return the fields by name.
 
         Args:
-            recursive: Turn rows inside, also those in lists and dicts, into dicts as well.
+            recursive: Whether to turn rows inside the values into dicts, too, also in lists and dicts.
 
         Raises:
             ValueError: The row has no names.
@@ -162,7 +162,7 @@ class Row(tuple[Any, ...]):
         return _get_item(self, item)
 
     def __getattr__(self, name: str) -> Any:
-        """Refuse a name that is no field; Python asks here only for names it did not find."""
+        """Refuse a name that is no field; Python calls this only if it has not found the name."""
         raise AttributeError(str(self._no_such_field(name)))
 
     @classmethod
@@ -183,7 +183,7 @@ class Row(tuple[Any, ...]):
         raise TypeError(msg)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether values and names are equal; a tuple that is no row has no names."""
+        """Return whether values and names are equal; a tuple that is no row is compared by values."""
         if (
             type(other) is not type(self)
             and isinstance(other, Row)
@@ -200,7 +200,7 @@ class Row(tuple[Any, ...]):
     __hash__ = tuple.__hash__
 
     def __reduce__(self) -> tuple[Callable[..., Row], tuple[Any, ...]]:
-        """Pickle the names and the values, not the class."""
+        """Pickle the names and the values, so that a pickle does not name the class."""
         return restore_row, (type(self)._fields, tuple(self))
 
     def __repr__(self) -> str:
@@ -211,15 +211,16 @@ class Row(tuple[Any, ...]):
 
 
 class _NoSuchFieldError(KeyError, ValueError):
-    """There is no such field.  PyFlink raises a ValueError; everyone expects a KeyError."""
+    """A row has no field of this name.  PyFlink raises a ValueError, and Python's users a KeyError."""
 
     __str__ = Exception.__str__
 
 
-# A field called `keys` stays an attribute: a bound method in its place would be true in every `if`.
+# A field called `keys` stays an attribute: if `row.keys` were the method, it would be always true.
 _METHODS = frozenset(vars(Row)) - frozenset(vars(tuple)) - {"keys"}
 
 
+# Bounded, because a program may make rows of dicts whose keys differ from record to record.
 @lru_cache(maxsize=4096)
 def row_class(names: tuple[str, ...]) -> type[Row]:
     """Return the class of the rows with these field names; `Row` itself for no names.
@@ -234,7 +235,7 @@ def row_class(names: tuple[str, ...]) -> type[Row]:
             f"the field names of a Row must be strings that differ, got {shown(names)}; rename some"
         )
         raise ValueError(msg)
-    # Keep a reference: a class without one may be collected while its descriptors are read.
+    # Keep a reference: without one, Python may collect the class while its descriptors are read.
     template: type = _named_tuple("_", [f"f{i}" for i in range(len(names))])
     namespace: dict[str, Any] = {
         name: vars(template)[f"f{i}"]
@@ -282,27 +283,28 @@ def _as_dicts(value: Any) -> Any:
 
 
 def names_of(row: Any) -> tuple[str, ...] | None:
-    """Return the names of a row's fields; None where it has none."""
-    if isinstance(row, Row):  # not by getattr: a Row is slow to refuse a name that is no field
+    """Return the names of a row's fields; None if it has no names."""
+    if isinstance(row, Row):  # no getattr: a Row is slow to refuse a name that is no field
         return type(row)._fields or None
     if isinstance(row, tuple):
-        # Spark's Row first: it takes `_fields` for the name of a column.
+        # Ask for Spark's names first: Spark's Row would take `_fields` for the name of a column.
         names = getattr(row, "__fields__", None) or getattr(row, "_fields", None)
         return tuple(names) if names else None
     return tuple(row) if isinstance(row, Mapping) else None
 
 
 def in_order(row: Any, names: tuple[str, ...]) -> Sequence[Any] | None:
-    """Return the values of a row in the order of columns: by its own names if it has some, else by position.
+    """Return the values of a row in the order of columns, by its names if it has some, or by position.
 
-    Columns f0, f1, and so on have no names of their own, and take other names by position.
+    Columns f0, f1, and so on have no names of their own, so they take a row with other names by
+    position.
 
     Args:
         row: A mapping, a list, or a tuple of any class.
         names: The names of the columns.
 
     Returns:
-        The values; None if the row has other names or another number of values, or is none.
+        The values; None if the row does not fit the names or their number, or is no row.
     """
     own = names_of(row)
     if own is not None and own != names:
@@ -324,12 +326,12 @@ def _picked(row: Any, names: tuple[str, ...]) -> list[Any]:
 
 
 def numbered_names(count: int) -> tuple[str, ...]:
-    """Return the names of fields without names of their own: f0, f1, and so on."""
+    """Return the names that fields get if a program names none: f0, f1, and so on."""
     return tuple(f"f{i}" for i in range(count))
 
 
 def misnamed(row: Any, names: tuple[str, ...]) -> str | None:
-    """Say which names of a row are wrong, and the remedy, for a message; None if none is."""
+    """Return which names of a row are wrong, and the remedy, for a message; None if all are right."""
     own = names_of(row)
     if own is None or set(own) == set(names):
         return None
@@ -342,11 +344,11 @@ def misnamed(row: Any, names: tuple[str, ...]) -> str | None:
 
 
 def field_of(row: Any, name: str, default: Any) -> Any:
-    """Return a field of a row, or an attribute of another object; the default where it has none.
+    """Return a field of a row, or an attribute of another object; the default if there is none.
 
     A field is found by its name even if a method of tuples has the same name, such as `count`.
     """
-    if isinstance(row, Row):  # the usual element, asked for several fields
+    if isinstance(row, Row):  # the usual element, and `getattr` would be slow for a missing name
         at = type(row)._positions.get(name)
         return default if at is None else tuple.__getitem__(row, at)
     if isinstance(row, tuple):

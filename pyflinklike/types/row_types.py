@@ -2,12 +2,12 @@
 """The types of rows and tuples: a fixed number of fields, each with its type.
 
 Both are stored as tuples of frozen fields and written as one column per field.  A row is a tuple
-with names, and its type is the tuple's type with names.
+with names, so the type of a row is the type of a tuple with names.
 
-A field of a row may have a default: its value in rows that were stored before its declaration.
-Defaults are part of the type and of its signature, so whoever reads state without the program finds
-the same values as the program.  Hence they are plain: None, or what Python writes and reads as a
-literal.
+A field of a row may have a default, which is its value in rows that were stored before the field was
+declared.  Defaults are part of the type and of its signature, so a reader without the program finds the
+same values as the program.  Hence a default is plain: None, or a value that Python writes and reads as
+a literal.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _parts(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 
 @attrs.frozen(repr=False)
 class TupleTypeInfo(TypeInformation[T_co]):
-    """TUPLE: a tuple of a fixed number of fields, any of them None."""
+    """TUPLE: a tuple of a fixed number of fields, each of which may be None."""
 
     field_types: tuple[TypeInformation, ...] = attrs.field(converter=_tuple_of, validator=_parts)
     arrow_type: Any = attrs.field(init=False, eq=False)
@@ -61,7 +61,7 @@ class TupleTypeInfo(TypeInformation[T_co]):
     def __attrs_post_init__(self) -> None:
         """Derive the Arrow type, and the functions that freeze the fields."""
         fields = [(f"f{i}", part.arrow_type) for i, part in enumerate(self.field_types)]
-        # A struct without children has no bytes, so a reader could not check how long it is.
+        # Arrow gives a struct without children no bytes, so a reader could not check its length.
         object.__setattr__(self, "arrow_type", pa.struct(fields) if fields else pa.bool_())
         identity = all(part.is_identity for part in self.field_types)
         object.__setattr__(self, "_is_identity", identity)
@@ -72,12 +72,12 @@ class TupleTypeInfo(TypeInformation[T_co]):
 
     @property
     def is_identity(self) -> bool:
-        """True where all fields are stored as they are."""
+        """True if all fields are stored as they are."""
         return self._is_identity
 
     @property
     def is_pickled(self) -> bool:
-        """True where a field is pickled."""
+        """True if a field is pickled."""
         return any(part.is_pickled for part in self.field_types)
 
     @property
@@ -101,15 +101,14 @@ class TupleTypeInfo(TypeInformation[T_co]):
         try:
             return self._freeze_fields(values)
         except StateValueError:
-            # Only now is the field looked for by itself: a value that fits pays nothing for the
-            # message.
+            # The field is looked for only now, so a value that fits pays nothing for the message.
             raise self._culprit(values) from None
 
     def are_stored(self, values: Sequence[Any]) -> bool:
-        """Return whether all have the class of stored ones, and all their fields are stored."""
+        """Return whether all have the class of stored values, and all their fields are stored."""
         if set(map(type, values)) != {self._stored_class} or not self.field_types:
             return False
-        # A row of a schema has its number of fields, a tuple any.
+        # The class of a row fixes the number of its fields; a tuple may have any number.
         if self._stored_class is tuple and set(map(len, values)) != {len(self.field_types)}:
             return False
         return all(map(_are_stored, self.field_types, zip(*values)))
@@ -151,7 +150,7 @@ class TupleTypeInfo(TypeInformation[T_co]):
         return put_nulls(column, self._rows(rows))
 
     def _columns(self, values: Sequence[Any]) -> Iterable[Sequence[Any]]:
-        """Return the values field by field."""
+        """Return the values of each field."""
         return zip(*values) if values else [()] * len(self.field_types)
 
     def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
@@ -172,7 +171,7 @@ class TupleTypeInfo(TypeInformation[T_co]):
     def _culprit(self, values: Sequence[Any]) -> StateValueError:
         """Return the error of the field that does not fit, with its name."""
         for i, (part, value) in enumerate(zip(self.field_types, values)):
-            # freeze_key refuses all that freeze refuses, so it finds the field for both.
+            # `freeze_key` refuses everything that `freeze` refuses, so it finds the field for both.
             error = None if value is None else _error_of(part.freeze_key, value)
             if error is not None:
                 return name_part(self, self._field_name(i), error)
@@ -186,7 +185,7 @@ class TupleTypeInfo(TypeInformation[T_co]):
 
 
 def _make_freeze(freezes: Sequence[Callable[[Any], Any]]) -> _FreezeFields:
-    """Return what freezes this many fields, any of them None; few fields need no loop."""
+    """Return a function that freezes fields, which may be None; for few fields it has no loop."""
     if len(freezes) == 2:
         first, second = freezes
 
@@ -215,7 +214,7 @@ def _make_freeze(freezes: Sequence[Callable[[Any], Any]]) -> _FreezeFields:
 
 
 def _are_stored(part: TypeInformation, values: Sequence[Any]) -> bool:
-    """Return whether the values of a field are stored as they are, those that are None left out."""
+    """Return whether the values of a field, without those that are None, are stored as they are."""
     if part.are_stored(values):
         return True
     if not any(value is None for value in values):
@@ -234,12 +233,12 @@ def _error_of(freeze: Callable[[Any], Any], value: Any) -> StateValueError | Non
 
 @attrs.frozen(repr=False)
 class RowTypeInfo(TupleTypeInfo[Row]):
-    """ROW and ROW_NAMED: a `Row`; a tuple, list or dict of its fields becomes one.
+    """ROW and ROW_NAMED: a `Row`; a tuple, list or dict of its fields becomes a row.
 
     Without names the fields are f0, f1, and so on, and rows are taken by position.  With names, a
     named row or a dict must have the same names, in any order.
 
-    `defaults` is given as a dict by name and held as `Defaults`.
+    A program gives `defaults` as a dict by name, and the type keeps them as `Defaults`.
     """
 
     field_names: tuple[str, ...] = attrs.field(converter=_tuple_of, default=None)
@@ -281,7 +280,7 @@ class RowTypeInfo(TupleTypeInfo[Row]):
         return self._class
 
     def get_field_index(self, field_name: str) -> int:
-        """Return the position of a field; -1 where there is none of the name."""
+        """Return the position of a field; -1 if no field has the name."""
         names = self.field_names
         return names.index(field_name) if field_name in names else -1
 
@@ -314,7 +313,7 @@ class RowTypeInfo(TupleTypeInfo[Row]):
         return values
 
     def _fields_of(self, value: Any) -> Any:
-        """Return a row as what has its fields by name, or by position."""
+        """Return a row in a form whose fields can be read by name, or by position."""
         return value
 
     def _is_positional(self) -> bool:
@@ -345,7 +344,7 @@ class RowTypeInfo(TupleTypeInfo[Row]):
 # Defaults of fields
 
 Defaults = tuple[tuple[str, str], ...]
-"""Field names in the fields' order, each with the literal of its default."""
+"""The names of fields in the fields' order, each with the literal of its default."""
 
 _PLAIN = (bool, int, float, str, bytes)
 
@@ -353,11 +352,11 @@ _PLAIN = (bool, int, float, str, bytes)
 def _check_defaults(
     names: Sequence[str], types: Sequence[TypeInformation], defaults: Any
 ) -> Defaults:
-    """Return defaults in the form that a type holds.
+    """Check the defaults of fields, and return them in the form that a type keeps.
 
     Args:
-        names: The name of each field.
-        types: The type of each field.
+        names: The names of all fields, in their order.
+        types: The types of the fields, in the same order.
         defaults: Values by name, or an earlier result of this function.
 
     Raises:
@@ -371,7 +370,7 @@ def _check_defaults(
         raise DeclarationTypeError(f"{msg}; write {{...}}")
     unknown = [name for name in defaults if name not in names]
     if unknown:
-        msg = f"defaults are of the fields {list(names)}, got {shown(unknown[0])}; rename it"
+        msg = f"defaults must name some of the fields {list(names)}, got {shown(unknown[0])}; rename it"
         raise DeclarationValueError(msg)
     return tuple(
         (name, _check_default(name, part, defaults[name]))
@@ -388,23 +387,23 @@ def _check_default(name: str, part: TypeInformation, value: Any) -> str:
     except StateValueError as error:
         msg = f"the default of field {name!r} must fit its type: {error}"
         raise DeclarationValueError(msg) from error
-    # The stored and the user's form must be one: a BIG_DEC is stored as text, which is no number.
+    # The stored value must be the user's value, too: a BIG_DEC is stored as text, which is no number.
     plain = type(stored) in _PLAIN and part.thaw(stored) is stored
     if not plain or (isinstance(stored, float) and not math.isfinite(stored)):
         msg = (
             f"the default of field {name!r} must be None, a bool, a finite number, a str or bytes, "
-            f"got {shown(value)} for {part!r}; use None, and tell it in the function"
+            f"got {shown(value)} for {part!r}; use None, and let the function replace it"
         )
         raise DeclarationValueError(msg)
     return repr(stored)
 
 
 def default_of(defaults: Defaults, name: str) -> Any:
-    """Return the default of a field in stored form; None where it has none."""
+    """Return the default of a field in stored form; None if it has no default."""
     return ast.literal_eval(dict(defaults).get(name, "None"))
 
 
 def _literal_of(defaults: Defaults, name: str) -> str:
-    """Return how a signature writes a field's default; "" where it has none."""
+    """Return the text of a field's default in a signature; "" if it has no default."""
     found = dict(defaults).get(name)
     return "" if found is None else f" = {found}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The types of dates and times, `Instant`, and instants as local times of a session.
 
-SQL types have no time zone.  A value with one is refused instead of being shifted
-silently, and `fold` is dropped, since equality ignores it and a column cannot keep it.
+SQL types have no time zone.  A value with a time zone is refused; shifting it silently would be worse.
+`fold` is dropped, because equality ignores it and a column cannot keep it.
 
 A function sees an instant of a record as PySpark shows it: a naive `datetime` in the session's time
-zone.  When clocks go back, an hour comes twice; as everywhere in Python, `fold` is 1 in the second
-one (PEP 495).  So both ways are without loss.
+zone.  When clocks go back, an hour comes twice.  As everywhere in Python, `fold` is 1 in the second one
+(PEP 495, https://peps.python.org/pep-0495/).  So an instant becomes a local time and back without loss.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Instant:
     """A point of time in UTC, as `pyflink.common.time.Instant`.
 
     Args:
-        seconds: Seconds since 1970; negative before.
+        seconds: Seconds since 1970; negative for earlier instants.
         nanos: Nanoseconds after that second, 0 to 999,999,999.
     """
 
@@ -83,7 +83,7 @@ class Instant:
         return self.seconds * 1_000 + self.nanos // 1_000_000
 
     def __reduce__(self) -> tuple[type[Instant], tuple[int, int]]:
-        """Pickle the call that makes the instant, not its fields."""
+        """Pickle the call that makes the instant, so that pickles do not depend on its fields."""
         return Instant, (self.seconds, self.nanos)
 
     def __repr__(self) -> str:
@@ -191,7 +191,7 @@ class TimestampTypeInfo(TypeInformation[dt.datetime]):
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=_MICROS)
 
     def freeze(self, value: Any) -> Any:
-        """Return the datetime itself; of a subclass, such as pandas', the same datetime."""
+        """Return the datetime itself, or a plain one that is equal to a subclass's, such as pandas'."""
         if type(value) is dt.datetime and value.tzinfo is None and not value.fold:
             return value
         if value is None:
@@ -206,11 +206,11 @@ class TimestampTypeInfo(TypeInformation[dt.datetime]):
         raise self._misfit(value, _remedy(value, of_ms, zoned))
 
     def _write(self, values: Sequence[Any]) -> Column | None:
-        # Arrow would write the UTC of a datetime with a zone.
+        # For a datetime with a zone, Arrow would write the time in UTC.
         return super()._write(values) if _zones_of(values) <= _NAIVE else None
 
     def are_stored(self, values: Sequence[Any]) -> bool:
-        """Return whether all are plain datetimes, without a time zone and a fold."""
+        """Return whether all are plain datetimes, without a time zone and with fold 0."""
         is_plain = set(map(type, values)) == {dt.datetime}
         return is_plain and set(map(_ZONE_AND_FOLD, values)) == {(None, 0)}
 
@@ -226,7 +226,7 @@ class LocalTimeTypeInfo(TypeInformation[dt.datetime]):
     """The type of a column of instants: a datetime, stored as a local time, or None.
 
     Args:
-        time_zone: The zone in which functions see instants, and in which naive datetimes are read.
+        time_zone: The session's zone: functions see instants in it, and naive datetimes are read in it.
     """
 
     accepts_none: ClassVar[bool] = True
@@ -246,7 +246,7 @@ class LocalTimeTypeInfo(TypeInformation[dt.datetime]):
                 if found is not None:
                     return found if found.tzinfo is None else local_time(found, self.time_zone)
             except OverflowError:
-                raise self._misfit(value, "its year in that zone is none of a datetime") from None
+                raise self._misfit(value, "its year in that zone is not in 1 to 9999") from None
         raise self._misfit(value, _remedy(value, _OF_MS, "give a datetime"))
 
     def are_stored(self, values: Sequence[Any]) -> bool:
@@ -306,7 +306,7 @@ class IntervalTypeInfo(TypeInformation[dt.timedelta]):
         if value is None:
             return None
         length = plain(value)
-        # pandas' timedeltas have nanoseconds.
+        # A timedelta of pandas has nanoseconds, which a column cannot keep.
         if isinstance(length, dt.timedelta) and not getattr(length, "nanoseconds", 0):
             made = dt.timedelta(length.days, length.seconds, length.microseconds)
             if is_int64(made // dt.timedelta.resolution):
@@ -333,7 +333,7 @@ def _zones_of(values: Sequence[Any]) -> set[dt.tzinfo | None]:
     """
     try:
         return set(map(_ZONE, values))
-    except AttributeError:  # of None
+    except AttributeError:  # a value is None, or no datetime
         pass
     try:
         return set(map(_ZONE, filter(None, values)))
@@ -342,7 +342,7 @@ def _zones_of(values: Sequence[Any]) -> set[dt.tzinfo | None]:
 
 
 def _whole_micros(moment: dt.datetime) -> dt.datetime | None:
-    """Return a datetime of a subclass, such as pandas', as a plain one; None if it is none."""
+    """Return a plain datetime for one of a subclass, such as pandas'; None if there is no equal one."""
     if getattr(moment, "nanosecond", 0):
         return None
     try:
@@ -354,16 +354,16 @@ def _whole_micros(moment: dt.datetime) -> dt.datetime | None:
 
 
 def _remedy(value: Any, of_ms: str, of_datetime: str) -> str:
-    """Return what to do about a value that is no date or time of a column.
+    """Return the remedy for a value that does not fit a column of dates or times.
 
     Args:
-        value: The value.
-        of_ms: How ms since 1970 become one.
-        of_datetime: How a datetime becomes one.
+        value: The value that was refused.
+        of_ms: An expression that makes a fitting value of ms since 1970.
+        of_datetime: The words that say how to make one of a datetime.
     """
     moment = plain(value)
     if moment is None or getattr(moment, "year", 0) != getattr(moment, "year", 0):
-        return "use None for a missing one"  # NumPy's NaT, or pandas', whose year is NaN
+        return "use None for a missing one"  # NumPy's or pandas' NaT; pandas' has NaN as its year
     if getattr(moment, "nanosecond", 0) or type(moment).__name__ == "datetime64":
         return "round it to microseconds"
     if is_int(moment):
@@ -373,14 +373,15 @@ def _remedy(value: Any, of_ms: str, of_datetime: str) -> str:
 
 # Instants and local times
 
+# A change of clocks shortly before or after the times may still repeat one of them.
 _MARGIN = dt.timedelta(days=1)
 _DAYS = dt.timedelta(days=14)
 _END_OF_TABLES = 2037
-"""Arrow knows no change of clocks after that year, and Python does; columns decide."""
+"""Arrow knows no change of clocks after that year, but Python does; here Arrow's answer counts."""
 
 
 def to_instant(local: dt.datetime, time_zone: str) -> dt.datetime:
-    """Return a datetime as an instant in UTC; one without a zone is taken to be in `time_zone`."""
+    """Return a datetime as an instant in UTC; a naive one is a local time in `time_zone`."""
     if local.tzinfo is None:
         if local.year >= _END_OF_TABLES:
             instant: dt.datetime = to_instants([local], time_zone)[0].as_py()
@@ -390,7 +391,7 @@ def to_instant(local: dt.datetime, time_zone: str) -> dt.datetime:
 
 
 def local_time(instant: dt.datetime, time_zone: str) -> dt.datetime:
-    """Return an instant as a naive datetime in `time_zone`, with its `fold`."""
+    """Return an instant as a naive datetime in `time_zone`; its `fold` says which hour it is."""
     if instant.year >= _END_OF_TABLES:
         local: dt.datetime = to_local_times(pa.array([instant]), time_zone)[0]
         return local
@@ -398,15 +399,16 @@ def local_time(instant: dt.datetime, time_zone: str) -> dt.datetime:
 
 
 def to_instants(values: Sequence[Any], time_zone: str) -> pa.Array:
-    """Make the column of instants of naive datetimes and None.
+    """Make a column of instants from naive datetimes and None.
 
     Raises:
-        ArrowException: Clocks in the zone never show a time: they went forward over it.
+        ArrowException: Clocks in the zone never show a time, because they went forward over it.
     """
     naive = pa.array(values, _MICROS)
     first = _first(naive, time_zone)
     if not _may_repeat(naive, time_zone):
         return first
+    # The two readings differ only for times that the clocks show twice.
     second = pc.assume_timezone(naive, time_zone, ambiguous="latest", nonexistent="raise")
     twice = pc.not_equal(first, second)
     if not pc.any(twice).as_py():
@@ -443,10 +445,10 @@ def _first(local: pa.Array, time_zone: str) -> pa.Array:
 
 
 def _may_repeat(local: pa.Array, time_zone: str) -> bool:
-    """Return whether clocks may go back where these times lie: a look at all of them is slow."""
+    """Return whether clocks may go back around these times; to check all of them would be slow."""
     zone = _zone_of(time_zone)
     if zone.utcoffset(None) is not None:
-        return False  # the same offset at all times
+        return False  # the offset is the same at all times
     ends = pc.min_max(local).as_py()
     least, greatest = ends["min"], ends["max"]
     if least is None:

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of a type.
 
-A value has three forms.  The user's own form is what Flink's Python API takes and gives.  The
-*stored* form is what working state holds: immutable, so that reading it hands out either that very
-object (`is_identity`) or a fresh copy, but never a reference to something that can change.  The
-column form is an Arrow array, the form that lasts.
+A value has three forms.  The *user's* form is the one that Flink's Python API takes and gives.  The
+*stored* form is the one that working state holds.  It is immutable, so that reading it returns either
+that very object (`is_identity`) or a fresh copy, but never something that a user could change.  The
+*column* form is an Arrow array, which is what gets written.
 
     freeze      user -> stored        checks, copies, normalises
     thaw        stored -> user        the caller's own
     to_arrow    [stored] -> column    None becomes null
     from_arrow  column -> [stored]    equal to what went in
-    column_of   [user] -> column      what freeze and to_arrow give, without a call for each value
+    column_of   [user] -> column      freeze and to_arrow in one, without a call for each value
 
-Two rules follow.  What a column cannot hold is refused by `freeze`, which can name the value to
-the user; a commit long after could not.  And `freeze` rounds and normalises right away (float32,
-NaN), so that a value reads the same before and after a restart.
+Two rules follow.  First, `freeze` refuses every value that a column cannot hold, because it can show
+the user the value; the commit, which comes long after, could not.  Second, `freeze` rounds and
+normalises right away (float32, NaN), so that a value reads the same before and after a restart.
 
-A key of a map goes through `freeze_key`.  Keys that differ in Flink must not be equal in
-Python, and keys that are equal in Flink must be one key: so -0.0 becomes 0.0, and in a pickled
-column True, 1 and 1.0 differ.
+A key of a map goes through `freeze_key`.  Keys that differ in Flink must not be equal in Python, and
+keys that are equal in Flink must be one key.  So -0.0 becomes 0.0, and in a pickled column True, 1
+and 1.0 differ.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from pyflinklike.errors import StateValueError
 __all__ = ["MISFITS", "NO_VALUE", "REMEDY", "Column", "TypeInformation", "plain"]
 
 Column = Any
-"""A `pa.Array`; pyarrow has no types of its own, and its stubs do not know nested arrays."""
+"""A `pa.Array`; pyarrow's stubs do not know nested arrays, so type checkers get Any."""
 MISFITS: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
-"""What Arrow raises of a value that does not fit a column."""
+"""The errors that Arrow raises if a value does not fit a column."""
 NO_VALUE: Final = type(None)
 REMEDY: Final = "convert it, or declare another type"
 
@@ -46,13 +46,13 @@ REMEDY: Final = "convert it, or declare another type"
 class TypeInformation(WithoutJava, Generic[T_co]):
     """The type of a state's values: checks them, copies them, writes them as a column.
 
-    To a type checker, a `TypeInformation[int]` declares values that are int in Python.  All types
-    are immutable, hashable and compared by structure, field names and defaults included.
+    For a type checker, a `TypeInformation[int]` declares values that are int in Python.  Types are
+    immutable and hashable.  Two types are equal if their structure is, with field names and defaults.
     """
 
     __slots__ = ()
     accepts_none: ClassVar[bool] = False
-    """True where None is a value of this type; inside a row None always is."""
+    """True if None is a value of this type; inside a row None always is."""
 
     written: ClassVar[frozenset[type]] = frozenset()
     """Classes whose values Arrow writes to the column as they are, or refuses."""
@@ -62,17 +62,17 @@ class TypeInformation(WithoutJava, Generic[T_co]):
 
     @property
     def is_identity(self) -> bool:
-        """True where `thaw` returns any argument as it is, so that it can be left out."""
+        """True if `thaw` returns each argument as it is, so that the call can be left out."""
         return True
 
     @property
     def adds_up(self) -> bool:
-        """True where sums of stored values are what they would be if each of them were stored."""
+        """True if a sum of stored values is the same, whether or not each partial sum is stored."""
         return False
 
     @property
     def is_pickled(self) -> bool:
-        """True where a value, or a part of one, is unpickled when it is read."""
+        """True if reading a value unpickles it or a part of it."""
         return False
 
     @property
@@ -89,7 +89,7 @@ class TypeInformation(WithoutJava, Generic[T_co]):
         raise NotImplementedError
 
     def freeze_key(self, value: Any) -> Any:
-        """Return the stored form of a map's key: hashable, and equal for equal keys only."""
+        """Return the stored form of a map's key: hashable, and equal only if the keys are equal."""
         if value is None:
             raise self._misfit(value, "a map key is never None")
         return self.freeze(value)
@@ -99,19 +99,19 @@ class TypeInformation(WithoutJava, Generic[T_co]):
         return stored
 
     def are_stored(self, values: Sequence[Any]) -> bool:  # noqa: ARG002
-        """Return whether `freeze` would return each of these values as it is; None is none of them.
+        """Return whether `freeze` would return each of these values as it is.
 
-        False also where that is not told much faster than by `freeze`.
+        The answer may be False if only `freeze` itself could find out.
 
         Args:
-            values: There is at least one.
+            values: At least one value, and none of them None.
         """
         return False
 
     def converted(self, value: Any) -> Any:
-        """Return a user's value as it arrives at the other side of an operator's border.
+        """Return a user's value as it arrives behind the border of an operator.
 
-        As in Flink: a FLOAT is rounded, an int that does not fit is refused, rows get names.
+        As in Flink, a FLOAT is rounded, an int that does not fit is refused, and rows get names.
 
         Raises:
             StateValueError: The value does not fit this type.
@@ -134,19 +134,18 @@ class TypeInformation(WithoutJava, Generic[T_co]):
         """
         try:
             column = self._write(values)
-        except (
-            MISFITS
-        ):  # below the value is found, and a value that only Arrow refuses is converted
+        except MISFITS:
+            # Below, the error names the value, or a value that only Arrow refuses is converted.
             column = None
         if column is not None:
             return column
         return self.to_arrow([None if each is None else self.freeze(each) for each in values])
 
     def _write(self, values: Sequence[Any]) -> Column | None:
-        """Write values that Arrow writes as `freeze` and `to_arrow` do; None if one may be no such.
+        """Write values if Arrow writes them as `freeze` and `to_arrow` do; None if that is not sure.
 
         Raises:
-            ArrowException, TypeError, ValueError, OverflowError: One may not fit.
+            ArrowException, TypeError, ValueError, OverflowError: A value may not fit.
         """
         if self.written.issuperset(map(type, values)):
             return pa.array(values, self.arrow_type)
@@ -158,7 +157,7 @@ class TypeInformation(WithoutJava, Generic[T_co]):
         return values
 
     def _takes(self) -> str:
-        """Say what this type takes, for a message."""
+        """Return which values this type takes, for a message."""
         raise NotImplementedError
 
     def _misfit(self, value: Any, remedy: str = REMEDY) -> StateValueError:
@@ -167,9 +166,9 @@ class TypeInformation(WithoutJava, Generic[T_co]):
 
 
 def plain(value: Any) -> Any:
-    """Return a NumPy scalar as Python's own, anything else as it is."""
+    """Return a NumPy scalar as Python's own value, and anything else as it is."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         held = value.item()
-        # NumPy makes a number of a time in nanoseconds.
+        # NumPy makes a bare number of a time in nanoseconds, so such a time stays as it is.
         return value if isinstance(held, int) and value.dtype.kind in "mM" else held
     return value

@@ -11,7 +11,7 @@ from pyflinklike.errors import DeclarationTypeError, UserFunctionError
 from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness
 
 BUFFER = ListStateDescriptor("buffer", Types.LONG())
-REMEDY = "of operator state there is broadcast state only, as in PyFlink: keep a list per key"
+REMEDY = "the only operator state is broadcast state, as in PyFlink: keep a list per key"
 
 
 class Asking(KeyedProcessFunction):

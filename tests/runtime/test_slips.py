@@ -599,7 +599,7 @@ def test_a_timer_of_an_epoch_in_seconds_is_told(told: Told) -> None:
     """It fires at once, in 1970."""
     (message,) = told(lambda: fire(1_700_000_000_000, 1_700_000_060))
     assert (
-        "the time of a timer is in ms since 1970, got 1700000060, which is of 1970-01-20 and fires at "
+        "the time of a timer is in ms since 1970, got 1700000060, which is on 1970-01-20 and fires at "
         "once; if it is in seconds, multiply it: 1700000060 * 1000"
     ) == message
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables over dicts, of one entry for each key and of entries under user keys.
+"""Tables over dicts: one entry for each key, or entries under user keys.
 
-`HeapTableData` is the working state of one table in one key group: it outlives the micro-batch in
-the worker's warm cache.  The tables are views of it, which a function's states hold; pointing a
-view at another key group is one assignment.
+`HeapTableData` is the working state of one table in one key group.  It outlives the micro-batch in the
+worker's warm cache.  A table is a view of it, and a function's states hold the table; pointing a view
+at another key group is one assignment.
 
-Changes are remembered as the set of entries touched, not as a list of operations: an entry updated
-a thousand times in a batch is logged once.
+A table remembers which entries changed, not which operations changed them: an entry that is updated a
+thousand times in a batch is logged once.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ __all__ = ["HeapTableData", "ManyTable", "SingleTable"]
 
 @attrs.define
 class HeapTableData:
-    """Entries of one table in one key group, and what changed since the last commit.
+    """The entries of one table in one key group, and the changes since the last commit.
 
     Args:
-        spec: Declaration of the table when the entries were put.
+        spec: The declaration of the table when the entries were put.
         entries: Key to entry (`SINGLE`), to user key to entry (`MAP`), or to a list.
-        dirty: Changed keys (`SINGLE`, as a dict without values), key to the changed user keys with
-            the entry of each now, `MISSING` if it was deleted (`MAP`), or key to the positions put
-            or deleted (`LIST`, as a dict without values).
+        dirty: Changed keys (`SINGLE`, as a dict without values); key to the changed user keys, each
+            with its entry now, or `MISSING` if it was deleted (`MAP`); or key to the positions that
+            were put or deleted (`LIST`, as a dict without values).
         reborn: Key to the user keys that were deleted and then put again, each with `MISSING`.
-        cleared: Keys cleared as a whole.
-        size: Number of entries of a table with user keys.
+        cleared: The keys that were cleared as a whole.
+        size: The number of entries of a table with user keys.
         cursor: The keys that the running sweep has not reached yet.
-        resting: Where the sweep stopped within a key, if it did: the key, and its user keys that
-            are left (`MAP`) or the next position (`LIST`).
-        sorted: Key to its user keys in order, where a range was asked for (ordered tables).
+        resting: The place where the sweep stopped within a key, if it did: the key, and its user keys
+            that are left (`MAP`) or the next position (`LIST`).
+        sorted: Key to its user keys in order, if a range was read under it (ordered tables).
         appended: Key to the position from which on everything is new since the last commit (lists).
         starts: Key to the position of the first entry in its list; 0 if the key is not here.
-        gaps: Key to the number of gaps in its list, where there are any.
-        weight: Most bytes that `entries` take; None if they were never measured.
-        measured: `weight` when it was last measured as a whole.
+        gaps: Key to the number of gaps in its list; a list without gaps is not here.
+        weight: The most bytes that `entries` take; None if they were never measured.
+        measured: The `weight` of the last measurement.
     """
 
     spec: TableSpec
@@ -64,13 +64,13 @@ class HeapTableData:
 
 
 def any_by(is_dead: Callable[[Entry], bool]) -> Callable[[Sequence[Entry]], bool]:
-    """Return a function that tells whether any entry is dead by asking for each."""
+    """Return a function that says whether any entry is dead, by checking one after another."""
     return lambda entries: any(map(is_dead, entries))
 
 
 def find_entries(entries: dict[Any, Any], keys: list[Any]) -> tuple[list[Any], list[Any]]:
     """Return the keys that are there, and the entries under them."""
-    # As a rule all keys are there: one pass of C, and a search only if one is not.
+    # Usually all keys are there.  So this tries one pass of C, and searches only if it fails.
     try:
         return keys, list(map(entries.__getitem__, keys))
     except KeyError:
@@ -103,7 +103,7 @@ class SingleTable:
 
     def delete(self, user_key: Hashable) -> None:
         key = self._current.key
-        # Look it up first: `{}.pop(NO_KEY)` never hashes, and hashing is what raises.
+        # Look it up first: an empty dict's `pop` would not hash NO_KEY, and hashing it is what raises.
         if key in self._entries:
             del self._entries[key]
             self._dirty[key] = None
@@ -148,12 +148,12 @@ class SingleTable:
         while seen < count:
             keys = list(islice(data.cursor, count - seen))
             if not keys:
-                # A copy, for the keys change before the sweep comes round.
+                # Iterate over a copy, because keys come and go before the sweep comes round.
                 data.cursor = iter(tuple(entries))
                 break
             keys, stored = find_entries(entries, keys)
             seen += len(stored)
-            if any_dead(stored):  # as a rule none is
+            if any_dead(stored):  # usually none is
                 dead += compress(keys, map(is_dead, stored))
         return self._delete(dead)
 
@@ -224,8 +224,8 @@ class ManyTable:
         if user_key not in mine:
             self._data.size += 1
             if user_key in touched:
-                # It was deleted before: now it comes last, and must come last when rebuilt.  The
-                # log is replayed in its order, so a deletion and a put are logged.
+                # It was deleted before.  Now it comes last, and must come last when it is rebuilt.
+                # The log is replayed in its order, so both the deletion and the put are logged.
                 del touched[user_key]
                 self._data.reborn.setdefault(key, {})[user_key] = MISSING
         mine[user_key] = touched[user_key] = entry
@@ -304,11 +304,11 @@ class ManyTable:
             mine = self._entries.get(key)
             if not mine:
                 continue
+            # A key with few entries is swept at once.  A key with many is swept in steps: when a sweep
+            # looked at all of a million entries, an add to the list took 30 ms.
             if at is None and len(mine) <= count:
                 left -= len(mine)
                 deleted += self._delete_dead(key, mine, is_dead)
-            # In steps, for an add to a list of a million entries took 30 ms when a sweep looked at
-            # all.
             else:
                 seen, dead, at = self._sweep_within(key, at, left, is_dead, any_dead)
                 left -= seen
@@ -327,14 +327,15 @@ class ManyTable:
         """Sweep some entries of a key that has many.
 
         Args:
-            key: The key to sweep under.
-            at: Where to go on; None for the beginning.
-            count: How many entries to look at; those deleted meanwhile do not count.
+            key: The key whose entries are swept.
+            at: The entries that are left, from an earlier call; None to begin.
+            count: The number of entries to look at; those deleted meanwhile do not count.
             is_dead: Returns whether an entry must be deleted.
-            any_dead: Returns whether any of several must; as a rule none does.
+            any_dead: Returns whether one of several entries must be deleted; usually none must.
 
         Returns:
-            How many were looked at and deleted, and where to go on; None after the last.
+            How many entries were looked at and deleted, and the entries that are left; None if there
+            are none left.
         """
         mine = self._entries[key]
         rest = iter(tuple(mine)) if at is None else at
@@ -398,7 +399,7 @@ class ManyTable:
 
 
 def _unfold(*nested: dict[Any, dict[Any, Entry]]) -> tuple[list[Any], list[Any], list[Entry]]:
-    """Unfold dicts of dicts into keys, user keys and entries, side by side."""
+    """Turn dicts of dicts into three lists side by side: keys, user keys and entries."""
     keys = chain(*nested)
     mine = list(chain.from_iterable(map(dict.values, nested)))
     return (

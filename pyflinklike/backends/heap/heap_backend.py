@@ -22,11 +22,11 @@ class HashMapStateBackend(StateBackend):
     """Working state in dicts, as Flink's HashMapStateBackend keeps it on the heap.
 
     Args:
-        max_warm_bytes: Most working state that each Python worker keeps between micro-batches, in
-            bytes.  If they do not all fit, the key groups that are asked for most often stay, and
-            the others are rebuilt when they get records.  They are weighed from above, so that the
-            bound holds whatever the entries are.  A batch that needs more than this still gets it
-            while it runs.
+        max_warm_bytes: The most working state that each Python worker keeps between micro-batches,
+            in bytes.  If not all key groups fit, those that are used most often stay, and the others
+            are rebuilt when they get records.  A group counts with an upper bound of its weight, so
+            that the limit holds whatever the entries are.  A batch that needs more than this still
+            gets it while it runs.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: `max_warm_bytes` is not an int >= 0.

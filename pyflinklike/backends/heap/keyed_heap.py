@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of one operator over dicts, and the key groups that a worker keeps warm.
 
-The warm cache holds working state in a worker process between batches.  It is only an optimisation:
-working state in it may be stale, and its nonce decides whether it may be used.  A group is taken
-out while it is worked on, so that after a batch that failed half-way there is nothing to undo.
+The warm cache holds working state in a worker process between batches.  It only saves time: working
+state in it may be stale, and its nonce says whether it may be used.  A group leaves the cache while a
+batch works on it, so if the batch fails half-way, there is nothing to undo.
 
 The cache has a bound of bytes, so each group has a weight, which is an upper bound of its memory.
-A sample would not do: one entry among a million may weigh more than all others.  So a group is
-measured as a whole once, and from then on each batch adds what it put (`charge`).  What a batch
-replaced or deleted is not taken off; the cache has a group measured again when that matters.
+A sample would not do, because one entry among a million may weigh more than all others.  So a group is
+measured as a whole once, and after that each batch adds the weight of what it put (`charge`).  The
+weight of what a batch replaces or deletes stays in the sum; if that matters, the cache measures the
+group again.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
     """Tables over dicts, pointed at the dicts of one key group at a time.
 
     Args:
-        current: Tells the tables the current key.
-        owner: Names the operator of one query, whose working state this is.
-        max_warm_bytes: As of `HashMapStateBackend`.
+        current: Holds the current key, under which tables look.
+        owner: The name of the operator in its query, whose working state this is.
+        max_warm_bytes: As for `HashMapStateBackend`.
     """
 
     def __init__(self, current: CurrentKey, owner: str, max_warm_bytes: int) -> None:
@@ -66,14 +67,14 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
         table.point_at(data)
 
     def drain(self) -> Sequence[Changes]:
-        """Return what changed since the last drain, and weigh it."""
+        """Return the changes since the last drain, and add their weight."""
         drained = [table.drain() for table in self._tables.values()]
         for changes in drained:
             self._charge(changes)
         return drained
 
     def apply(self, changes: Any) -> None:
-        """Take over restored entries, and weigh them."""
+        """Take over restored entries, and add their weight."""
         super().apply(changes)
         self._charge(changes)
 
@@ -81,10 +82,10 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
         charge(self._data[changes.spec.name], changes)
 
     def take_warm(self, index: int) -> WorkingState | None:
-        """Return the working state that this process keeps of a key group, and keep it no more.
+        """Return the working state that this process keeps of a key group, and stop keeping it.
 
-        It is None where the state has tables that are not declared now: a snapshot would lose their
-        entries.  Such a group is read from the log again, which keeps undeclared states as they
+        If the state has tables that are not declared now, the result is None: a snapshot would lose
+        their entries.  The group is read from the log again, which keeps undeclared states as they
         are.
         """
         state = WARM_GROUPS.take((self.owner, index))
@@ -95,7 +96,7 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
         return state
 
     def _is_declared(self, name: str, data: Any) -> bool:
-        """Return whether the data has no entries, or its table is declared as it was."""
+        """Return whether the data has no entries, or its table is declared as before."""
         table = self._tables.get(name)
         return not data.entries or (table is not None and table.spec == data.spec)
 
@@ -107,18 +108,19 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
 # The warm cache
 
 
+# A measurement looks at every entry, so it must promise to free at least an eighth of the weight.
 _WORTH_MEASURING = 8
 _ROUNDS = 2
 """Rounds after which the number of uses of each group is halved.
 
-A worker that gets another partition for some micro-batches turns to it within a few rounds.  After
-8 rounds instead of 2 more groups of skewed keys were found, some 2 %, and up to 18 % fewer where
-partitions moved now and then (`bench/warm_groups.py`).
+A worker that gets another partition for some micro-batches adapts within a few rounds.  With 8 rounds
+instead of 2, some 2 % more groups of skewed keys were found, but up to 18 % fewer if partitions moved
+now and then (`bench/warm_groups.py`).
 """
 _HALVINGS = 4
-"""Halvings after which groups without room are weighed again."""
+"""After so many halvings, groups without room are weighed again."""
 _MOST_COUNTED = 4096
-"""The number of groups that are not here and whose uses are counted all the same."""
+"""The cache counts the uses of at most so many groups that it does not hold."""
 
 
 class _WarmGroup(NamedTuple):
@@ -130,17 +132,17 @@ class WarmGroups:
     """Key groups by (operator, index), within a bound of bytes.
 
     Each micro-batch asks for the same groups in the same order.  If they do not all fit, the least
-    recently used group is just the one asked for next: with room for two thirds of the groups
-    nothing would ever be found.  So the groups that are asked for most often stay, and of groups
-    that are asked for equally often the ones that are here already.  Uses are counted also of groups
-    for which there was no room, and old uses count less.
+    recently used group is just the one that the next request wants.  So with the usual rule and room
+    for two thirds of the groups, the cache would never find one.  Here the groups that are used most
+    often stay.  If several groups are used equally often, those that are here already stay.  Uses of
+    groups that found no room count, too, and old uses count less.
     """
 
     def __init__(self) -> None:
         self._groups: dict[Hashable, _WarmGroup] = {}  # the least recently used one first
         self._uses: dict[Hashable, int] = {}
         self._left_out: dict[Hashable, int] = {}
-        """The weight of groups for which there was no room."""
+        """The weight of groups that found no room."""
         self._turn = self._halved_at = self._halvings = 0
         self._bytes = 0
         self._lock = threading.Lock()
@@ -153,6 +155,7 @@ class WarmGroups:
     def use(self, owner: Hashable) -> WorkingState | None:
         """Return a group that stays here, now as the one used last; None if it is not here."""
         with self._lock:
+            # A dict keeps its order of insertion: out and in again makes the group the newest one.
             kept = self._groups.pop(owner, None)
             if kept is None:
                 return None
@@ -161,9 +164,10 @@ class WarmGroups:
             return kept.group
 
     def keep(self, owner: Hashable, group: WorkingState, limit: int) -> None:
-        """Put a group back, if it fits in `limit` bytes beside groups that are used as much.
+        """Put a group back, if it fits in `limit` bytes beside groups that are used as often.
 
-        0 keeps nothing.  No group is dropped for one that does not fit by itself.
+        A limit of 0 keeps nothing.  If a group is too large by itself, no other group is dropped for
+        it.
         """
         if self._is_hopeless(owner, limit):
             return
@@ -178,7 +182,7 @@ class WarmGroups:
             if size > limit:
                 self._left_out[owner] = size
                 return
-            self._shrink(limit)  # they were kept within a larger bound
+            self._shrink(limit)  # another operator may have a larger bound
             if self._bytes + size > limit:
                 size = self._measure(group, size, limit)
             dropped = self._superfluous(owner, self._bytes + size - limit)
@@ -192,7 +196,7 @@ class WarmGroups:
             self._bytes += size
 
     def has_room(self, owner: Hashable, size: int, limit: int) -> bool:
-        """Return whether a group of that weight would stay if it was kept; if not, count a use."""
+        """Return whether a group of that weight would stay; if it would not, count a use."""
         with self._lock:
             excess = self._bytes + size - limit
             if size <= limit and self._superfluous(owner, excess, ahead=1) is not None:
@@ -210,7 +214,7 @@ class WarmGroups:
             self._remove(min(self._groups, key=self._uses.__getitem__))
 
     def _is_hopeless(self, owner: Hashable, limit: int) -> bool:
-        """Count a use of a group for which there is no room again; if so it need not be weighed."""
+        """Return whether a group will find no room again, and count its use; then it is not weighed."""
         with self._lock:
             size = self._left_out.get(owner)
             excess = 0 if size is None else self._bytes + size - limit
@@ -223,6 +227,7 @@ class WarmGroups:
         uses = self._uses
         uses[owner] = uses.get(owner, 0) + 1
         self._turn += 1
+        # Old uses must fade, or a group that was busy yesterday would stay for ever.
         is_long_ago = self._turn - self._halved_at > _ROUNDS * len(uses)
         if is_long_ago or len(uses) > _MOST_COUNTED + _ROUNDS * len(self._groups):
             here = self._groups
@@ -238,19 +243,20 @@ class WarmGroups:
     def _superfluous(
         self, owner: Hashable, excess: int, *, ahead: int = 0
     ) -> list[Hashable] | None:
-        """Choose groups to drop for one that comes back; None if it is less used than they are.
+        """Choose groups to drop for one that comes back; None if they are used more often than it.
 
         Args:
             owner: The owner of the group that comes back.
-            excess: How many bytes have to go.
-            ahead: The uses of it that are not counted yet.
+            excess: The number of bytes that have to go.
+            ahead: The uses of that group that are not counted yet.
         """
         dropped: list[Hashable] = []
         if excess <= 0:
             return dropped
         uses = self._uses
-        # By half as many uses and one more: it is a use ahead of those whose turn has not come yet,
-        # and Spark gives groups to any worker, so that some stay away from this one for a while.
+        # A group goes only if it has clearly fewer uses, two thirds at most: the one that comes back
+        # is a use ahead of those whose turn comes later.  Also, Spark gives groups to any worker, so
+        # some groups stay away from this one for a while.
         most = max(0, (2 * (uses.get(owner, 0) + ahead) - 3) // 3)
         for each in sorted(self._groups, key=uses.__getitem__):
             if uses[each] > most:
@@ -269,7 +275,7 @@ class WarmGroups:
         return kept.group
 
     def _measure(self, group: WorkingState, size: int, limit: int) -> int:
-        """Measure groups that may weigh less than their bound: a rebuild would take longer.
+        """Measure groups whose real weight may be far below the bound; a rebuild would take longer.
 
         Returns:
             The weight of the group that comes back.
@@ -306,31 +312,32 @@ WARM_GROUPS = WarmGroups()
 """The warm cache of this process."""
 
 
-# The weight of a group: objects are weighed by columns, each in a few passes of C
+# The weight of a group: objects are weighed in columns, each in a few passes of C
 
 
+# These sizes are of CPython with 64 bits, rounded up to the steps of its allocator.
 _GROUP = 1024
 _NUMBER, _WIDE_NUMBER = 32, 48
-"""A number of less than 60 bits, and one of 64, in bytes."""
+"""The bytes of a number of less than 60 bits, and of one of 64 bits."""
 _SHORT = 2**60
 _ASCII, _BYTES = 49, 33
-"""A str and bytes without their characters, in bytes."""
+"""The bytes of an ASCII str and of a bytes object, without their characters."""
 _TEXT = 80
-"""A str that is not ASCII, without its characters, in bytes."""
+"""The bytes of a str that is not ASCII, without its characters."""
 _STAMPED = 64 + 32
-"""The pair of a stamp and a value, in bytes."""
+"""The bytes of the pair of a stamp and a value."""
 _PLACE = 64
-"""The slot of an entry in a dict that has just grown, in bytes."""
+"""The bytes of an entry's slot in a dict that has just grown."""
 _SPARE = 32
-"""What a dict takes beyond its size, as it is several objects, in bytes."""
+"""The bytes of a dict beyond its size, because it consists of several objects."""
 _CONTAINER = 240
-"""A small dict or list, in bytes."""
-_AT_ONCE = 8192
+"""The bytes of a small dict or list."""
+_AT_ONCE = 8192  # objects in a chunk, so that a pass needs little memory of its own
 _small = frozenset({float, bool, type(None), type(MISSING)})
 
 
 def weight_of(group: WorkingState) -> int:
-    """Return the most that a group weighs, in bytes; it is measured if it never was."""
+    """Return an upper bound of a group's bytes; a group that never was measured is measured now."""
     if any(data.weight is None for _, data in _dicts(group)):
         return measure(group)
     columns: int = sum(data.nbytes for data in group.tables.values() if hasattr(data, "nbytes"))
@@ -340,7 +347,7 @@ def weight_of(group: WorkingState) -> int:
 
 
 def measure(group: WorkingState) -> int:
-    """Measure a group by a look at each entry, and return its weight in bytes."""
+    """Measure a group by looking at each entry, and return its weight in bytes."""
     for name, data in _dicts(group):
         data.weight = _measure_table(data)
         for domain, agenda in group.timers.items():
@@ -359,7 +366,7 @@ def charge(data: HeapTableData, changes: TableChanges) -> None:
     places = 0
     if spec.shape is not Shape.SINGLE:
         distinct = list(set(keys))
-        # A timer lies in its table and in the agenda.
+        # A timer is in its table and in the agenda.
         copies = 2 if spec.kind == "timers" else 1
         places = copies * (_PLACE * len(keys) + _CONTAINER * len(distinct))
         keys = distinct
@@ -369,12 +376,12 @@ def charge(data: HeapTableData, changes: TableChanges) -> None:
 
 
 def slack(group: WorkingState) -> int:
-    """Return how many bytes a measurement may take off."""
+    """Return how many bytes a measurement could take off the weight."""
     return sum((data.weight or 0) - data.measured for _, data in _dicts(group))
 
 
 def _dicts(group: WorkingState) -> Iterator[tuple[str, HeapTableData]]:
-    """Yield the tables over dicts, by name; columns tell their weight themselves."""
+    """Yield the tables over dicts, by name; tables of columns know their weight."""
     for name, data in group.tables.items():
         if isinstance(data, HeapTableData):
             yield name, data
@@ -402,7 +409,7 @@ def _measure_table(data: HeapTableData) -> int:
 
 
 def _inner(containers: Iterable[Any]) -> int:
-    """Weigh dicts or lists without their contents, with room for the growth by one entry."""
+    """Weigh dicts or lists without their contents, with room to grow by one entry."""
     return sum(
         max(getsizeof(each) + _SPARE, _PLACE * len(each))
         if type(each) is dict
@@ -412,7 +419,7 @@ def _inner(containers: Iterable[Any]) -> int:
 
 
 def _in_order(mine: Any) -> Iterable[Any]:
-    """Return the entries of a list, which is a dict by position where they lie far apart."""
+    """Return the entries of a list, which is a dict by position if its entries lie far apart."""
     return mine.values() if type(mine) is dict else mine
 
 
@@ -424,7 +431,7 @@ def _entries(spec: TableSpec, entries: Iterable[Any]) -> int:
         pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_boolean(arrow)
     )
     if is_number and isinstance(entries, list):
-        # Numbers have one size at most: the objects of a batch need not be looked at.
+        # No number is larger, so the objects of a batch need not be looked at.
         return len(entries) * (_WIDE_NUMBER + _STAMPED * spec.paired)
     weight = 0
     for chunk in _chunks(entries):
@@ -438,7 +445,7 @@ def _entries(spec: TableSpec, entries: Iterable[Any]) -> int:
 
 
 def _numbers(objects: list[Any]) -> int:
-    """Weigh numbers of at most 64 bits, and what stands for none."""
+    """Weigh numbers of at most 64 bits, and the marks that stand for no number."""
     if set(map(type, objects)) == {int} and -_SHORT < min(objects) and max(objects) < _SHORT:
         return _NUMBER * len(objects)
     return _WIDE_NUMBER * len(objects)
@@ -460,7 +467,7 @@ def _same(objects: list[Any]) -> int:
     if kinds == {str}:
         text = "".join(objects)
         if not text.isascii():
-            return 4 * len(text) + _TEXT * len(objects)  # at most 4
+            return 4 * len(text) + _TEXT * len(objects)  # a character has at most 4 bytes
         return _weigh_texts(_ASCII, objects)
     if all(issubclass(kind, bytes) for kind in kinds):
         return _weigh_texts(_BYTES, objects)
@@ -482,12 +489,12 @@ def _weigh_texts(own: int, objects: list[Any]) -> int:
     if len(lengths) == 1:
         return len(objects) * _round(own + lengths.pop())
     total = sum(map(len, objects))
-    # Each is at most a step larger, and those of more than 512 bytes have 16 more.
+    # An object is at most one step larger, and one of more than 512 bytes has 16 bytes more.
     return len(objects) * (own + 15) + total + total // 28
 
 
 def _round(size: int) -> int:
-    """Return what an object of that size takes: Python's allocator gives steps of 16 bytes."""
+    """Return the bytes that an object of that size takes: the allocator gives steps of 16 bytes."""
     return (size + 15) // 16 * 16 + (16 if size > 512 else 0)
 
 
@@ -497,8 +504,8 @@ def _any(objects: list[Any]) -> int:
     while objects:
         weight += sum(map(getsizeof, objects))
         inner = gc.get_referents(*objects)
-        # An object that several entries share counts for each of them: after a restart it is
-        # several. An object of a cycle counts once.
+        # If several entries share an object, it counts for each of them, because after a restart it
+        # is several objects.  An object of a cycle counts once.
         seen.update(map(id, objects))
         objects = [each for each in inner if not isinstance(each, type) and id(each) not in seen]
     return weight

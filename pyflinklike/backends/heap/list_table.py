@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of lists, over a dict of Python's lists.
 
-An entry's position is its index, as long as nothing was deleted.  A deleted entry leaves a gap,
-which is `MISSING`; a list never ends with one.  When its changes are drained, the gaps it begins
-with are cut off: from then on it starts at a later position than 0.  Only TTL deletes entries one
-by one, and as a rule the first to come is the first to expire.  Where an entry outlives what came
-after it, gaps would pile up behind it; a list that is mostly gaps is written anew.
+An entry's position is its index, as long as nothing was deleted.  A deleted entry leaves a gap, which
+is `MISSING`; a list never ends with a gap.  When its changes are drained, the gaps at its beginning are
+cut off, and from then on it starts at a later position than 0.  Only TTL deletes entries one by one,
+and usually the first entry to come is the first to expire.  If an entry outlives those that came after
+it, gaps pile up behind it; a list that is mostly gaps is written anew.
 
-A list whose positions lie far apart is a dict by position until it is written anew.
+If the positions of a list lie far apart, it is a dict by position until it is written anew.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pyflinklike.state.table import MISSING, Entry, TableChanges
 
 __all__ = ["HeapListTable"]
 
-_LONGEST_STEP = 256
+_LONGEST_STEP = 256  # a sweep of a long gap must not take longer than one of entries
 _FEW_GAPS = 16
-"""Gaps that a log may bring, beside two for each entry; with more a list becomes a dict."""
+"""A list takes so many gaps from a log, and two more for each entry; with more it becomes a dict."""
 
 
 class HeapListTable(ManyTable):
@@ -105,9 +105,9 @@ class HeapListTable(ManyTable):
         mine[index] = entry
 
     def _is_far(self, key: Any, mine: Any, position: int) -> bool:
-        """Return whether an entry there would bring a list more gaps than it is worth.
+        """Return whether an entry at that position would bring more gaps than a list should have.
 
-        Otherwise a position of 2**28 in a crafted log would make gaps of 2 GiB.
+        Without this limit, a position of 2**28 in a crafted log would make gaps of 2 GiB.
         """
         if type(mine) is dict:
             return False
@@ -119,7 +119,7 @@ class HeapListTable(ManyTable):
         return gaps + more > _FEW_GAPS + 2 * (length - gaps)
 
     def _by_position(self, key: Any) -> dict[int, Entry]:
-        """Turn a list into a dict; whoever puts entries in another order must sort it."""
+        """Turn a list into a dict; a caller that adds entries out of order must sort it."""
         mine = self._entries[key] = dict(self._items(key))
         self._starts.pop(key, None)
         self._gaps.pop(key, None)
@@ -197,7 +197,7 @@ class HeapListTable(ManyTable):
 
     def multi_get(self, user_keys: Sequence[Any]) -> list[Entry]:
         key = self._current.key
-        # NO_KEY refuses to be hashed: this raises also where no positions are given.
+        # Hashing NO_KEY raises, and here it must raise even if no positions are given.
         hash(key)
         return [self._get(key, position) for position in user_keys]
 
@@ -234,7 +234,7 @@ class HeapListTable(ManyTable):
             if gaps:
                 there = [entry is not MISSING for entry in entries]
                 positions, entries = compress(positions, there), list(compress(entries, there))
-            # Where there are only gaps, go on in longer steps.
+            # In a long gap, take longer steps.
             width = count - seen - len(entries) if entries else min(2 * width, _LONGEST_STEP)
             seen += len(entries)
             if any_dead(entries):
@@ -263,7 +263,7 @@ class HeapListTable(ManyTable):
         return changes
 
     def _drain_touched(self, changes: TableChanges, key: Any, touched: list[int]) -> None:
-        """Add what was put or deleted, except entries that are among those appended."""
+        """Add the entries that were put or deleted, except those among the appended ones."""
         end = self._starts.get(key, 0) + len(self._entries.get(key, ()))
         appended = range(self._appended.get(key, end), end)
         positions = [position for position in touched if position not in appended]
@@ -278,7 +278,7 @@ class HeapListTable(ManyTable):
         return mine[0] is not MISSING and 2 * self._gaps.get(key, 0) > len(mine)
 
     def _close_gaps(self, key: Any) -> None:
-        """Have a list logged as one that was cleared and filled again."""
+        """Let the log say that a list was cleared and filled again."""
         resting, items = self._data.resting, self._items(key)
         if resting is not None and resting[0] == key:
             self._data.resting = (key, sum(position < resting[1] for position, _ in items))
@@ -335,7 +335,7 @@ class HeapListTable(ManyTable):
 def _extend(
     changes: TableChanges, keys: Iterable[Any], starts: Iterable[int], lists: list[list[Entry]]
 ) -> None:
-    """Add lists from their positions on; gaps become deletions."""
+    """Add whole lists, each from its position on; gaps become deletions."""
     positions = (range(start, start + len(mine)) for start, mine in zip(starts, lists))
     changes.keys.extend(chain.from_iterable(map(repeat, keys, map(len, lists))))
     changes.user_keys.extend(chain.from_iterable(positions))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ordered table over dicts: user keys of bytes, and ranges of them.
 
-The sorted list of a key's user keys stands beside its dict.  It is made at the first range under
-that key and kept up to date from then on.  A key without ranges, and a table that is not ordered,
-pay nothing.
+The sorted list of a key's user keys stands beside its dict.  The first range under that key makes the
+list, and from then on the table keeps it up to date.  A key without ranges, or a table that is not
+ordered, costs nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HeapTable = SingleTable | ManyTable
 
 
 class HeapOrderedTable(ManyTable):
-    """Entries under user keys of bytes, for each key, in order once a range was asked for."""
+    """Entries under user keys of bytes, for each key; sorted once a range is read."""
 
     __slots__ = ("_sorted",)
 
@@ -34,7 +34,7 @@ class HeapOrderedTable(ManyTable):
     def put(self, user_key: Any, entry: Entry) -> None:
         order = self._sorted.get(self._current.key)
         if order is not None and self.get(user_key) is MISSING:
-            # User keys that come in order need no search.
+            # If user keys come in order, as times do, the search is not needed.
             if order and order[-1] < user_key:
                 order.append(user_key)
             else:
@@ -56,7 +56,7 @@ class HeapOrderedTable(ManyTable):
         self._sorted.pop(self._current.key, None)
 
     def apply(self, changes: TableChanges) -> None:
-        # Not kept in step entry by entry: the next range sorts once.
+        # A restore brings many entries: the next range sorts them once, which is cheaper.
         self._sorted.clear()
         super().apply(changes)
 
@@ -88,7 +88,7 @@ class HeapOrderedTable(ManyTable):
 
 
 def new_table(spec: TableSpec, current: CurrentKey) -> HeapTable:
-    """Create the table for a spec."""
+    """Create the table that fits a spec."""
     key = spec.key_of(current)
     if spec.ordered:
         return HeapOrderedTable(spec, key)

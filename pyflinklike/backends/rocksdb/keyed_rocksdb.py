@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of one operator over a RocksDB, and how a key group is stored there.
 
-Beside its entries a key group has a row on disk, from which a later batch goes on.  It is a header,
-which says how this row and those of the entries are written, and a pickled dict of builtin values
-by name.  Reading it makes no object of a class and imports nothing.  A row of another version is
-known by its header, before anything of it is unpickled.  Nothing is guessed from a row that cannot
-be read although RocksDB found its bytes to be right.  In both cases the key group is rebuilt from
-its log, and replaces what is here.
+Beside its entries a key group has one row on disk, from which a later batch goes on.  The row is a
+header and a pickled dict of builtin values by name.  To read it makes no object of a class and imports
+nothing.  The header says how this row and the rows of entries are written, so a row of another version
+is recognised before any of it is unpickled.  A row may also be unreadable although RocksDB found its
+bytes to be right; then nothing in it is used.  In both cases the key group is rebuilt from its log, and
+replaces the rows on disk.
 
-Tables and timers are not in the row: a table has rows of its own, and timers follow from them.
+The row has neither tables nor timers: a table has rows of its own, and timers follow from its entries.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
     """Tables over one RocksDB, which is opened when it is first needed.
 
     Args:
-        current: Tells the tables the current key.
-        owner: Names the operator of one query, whose working state this is.
-        paths: Storage paths; if none, Spark's local directories or that for temporary files.
+        current: Holds the current key, under which tables look.
+        owner: The name of the operator in its query, whose working state this is.
+        paths: The storage paths; if empty, Spark's local directories or the one for temporary files.
         predefined: The kind of disk that RocksDB is tuned for.
     """
 
@@ -83,18 +83,19 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
     # Damage
 
     def rebuild_from(self, logged: Callable[[], Iterable[TableChanges]] | None) -> None:
-        """Say from where the current key group can be rebuilt if the disk cannot be read."""
+        """Set the log from which the current key group is rebuilt if the disk cannot be read."""
         self._logged = logged
 
     def _rebuild(self, error: LocalStateError) -> None:
-        """Take the current key group into memory as its log has it, under what the batch did."""
+        """Read the current key group from its log into memory, beneath the batch's own changes."""
         if self._database is not None:
             self._database.discard()
         if self._logged is None:
             raise error
-        _LOGGER.warning("key group %d is rebuilt from its log, for: %s", self._index, error)
+        _LOGGER.warning("key group %d is rebuilt from its log: %s", self._index, error)
         known = {name: table.data for name, table in self._tables.items()}
         for table in self._tables.values():
+            # An empty prefix and no rows: the log is applied to memory alone.
             table.point_at(RocksTableData(), b"")
         try:
             for changes in self._logged():
@@ -106,10 +107,10 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         for name, table in self._tables.items():
             table.take_over(rebuilt[name])
 
-    # What is kept between batches
+    # Between batches
 
     def take_warm(self, index: int) -> WorkingState | None:
-        """Return a key group as it is on disk, unless it was taken and not kept since."""
+        """Return a key group as it is on disk; None if a batch took it and has not kept it since."""
         if index in self._taken:
             return None
         try:
@@ -131,10 +132,10 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         return state
 
     def _is_readable(self, name: str, kept: TableOnDisk) -> bool:
-        """Return whether entries are declared as they were written, or there are none.
+        """Return whether entries are declared as they were written, or there are no entries.
 
-        Entries that are undeclared, or declared otherwise (a TTL was added), must be read from the
-        log, which tells what they are.
+        If entries are undeclared, or declared otherwise (a TTL was added), they must be read from
+        the log, which knows their types.
         """
         return not kept.size or self._forms.get(name) == kept.form
 
@@ -147,7 +148,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         """
         index, tables = state.index, state.tables
         current = self._index, self._data
-        # Tables turn to the group of `state`, for `rows_to_write` looks at the group that they point at.
+        # Tables turn to the group of `state`, because `rows_to_write` looks at the group they are in.
         self.enter(index, tables)
         puts: dict[bytes, bytes | None] = {}
         for table in self._tables.values():
@@ -155,7 +156,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         kept = {name: self._describe_table(name, data) for name, data in tables.items()}
         puts[row_at(index)] = to_row(state, kept)
         is_new = not any(data.is_based for data in tables.values())
-        # What an older run has left of the group goes with the same write.
+        # The same write deletes the rows of the group that an older run has left.
         self._ensure_database().write(puts, entries_at(index) if is_new else None)
         for name, each in kept.items():
             tables[name] = _data_of(each)
@@ -188,7 +189,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
 
 
 def _data_of(kept: TableOnDisk) -> RocksTableData:
-    """Return data of a table of which nothing is in memory."""
+    """Return the data of a table that has no entry in memory."""
     return RocksTableData(is_based=True, size=kept.size, cursor=kept.cursor, is_dense=kept.is_dense)
 
 
@@ -210,7 +211,7 @@ def _name_of(table: str) -> bytes:
 
 
 _LAYOUT = 3
-"""Version of the layout of all rows, those of entries too; raise it whenever that changes."""
+"""The version of the layout of all rows, also of entries; raise it whenever the layout changes."""
 _HEADER = struct.Struct("<4sI")
 _MAGIC = b"PFK\x00"
 _KEY = struct.Struct(">cI")
@@ -227,11 +228,11 @@ def row_at(index: int) -> bytes:
 
 
 class TableOnDisk(NamedTuple):
-    """What is stored of a table whose entries are on disk.
+    """The part of a key group's row that describes one table, whose entries have rows of their own.
 
     Args:
-        form: What its entries were written as; None where no program declared it.
-        size: Number of entries.
+        form: The declaration under which its entries were written; None if no program declared it.
+        size: The number of its entries.
         cursor: The row at which the running sweep goes on.
         is_dense: Whether the batch used most of the entries.
     """
@@ -246,8 +247,8 @@ def to_row(state: WorkingState, tables: Mapping[str, TableOnDisk]) -> bytes:
     """Write the row of a key group.
 
     Args:
-        state: State of the group; its tables and timers are left out.
-        tables: What is on disk of each of its tables, by name.
+        state: The state of the group; its tables and timers are left out.
+        tables: The description of each of its tables, by name.
     """
     fields = {
         "nonce": state.nonce,
@@ -268,11 +269,11 @@ def from_row(row: bytes, index: int) -> tuple[WorkingState, dict[str, TableOnDis
     """Read a row that `to_row` wrote; None if no batch can go on from it.
 
     Args:
-        row: The row as it is on disk.
-        index: Index of the key group.
+        row: The bytes of the row, as they are on disk.
+        index: The index of the key group, for the log.
 
     Returns:
-        The working state without tables, and what is on disk of each table, by name.
+        The working state without tables, and the description of each table, by name.
     """
     if row[: _HEADER.size] != _HEADER.pack(_MAGIC, _LAYOUT):
         _LOGGER.info("key group %d was kept by another version, and is rebuilt from its log", index)
@@ -282,7 +283,7 @@ def from_row(row: bytes, index: int) -> tuple[WorkingState, dict[str, TableOnDis
         tables = {name: TableOnDisk(**each) for name, each in fields.pop("tables").items()}
         return _state(index, **fields), tables
     except Exception as error:  # unpickling may raise anything
-        _LOGGER.warning("key group %d is rebuilt from its log, as its row tells %r", index, error)
+        _LOGGER.warning("key group %d is rebuilt from its log: its row gives %r", index, error)
         return None
 
 

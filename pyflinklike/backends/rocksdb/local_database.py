@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """One RocksDB on the worker's local disk: where it lies, who may open it, and how it fails.
 
-Everything in it can be rebuilt from the log at any time, and is used only if its nonce is the
-head's.  So:
+The log can rebuild everything in it at any time, and it is used only if its nonce is the head's.  So:
 
-* A directory that another attempt has open is left to that attempt, and this one works in a
-  directory of its own that it deletes.  A directory that cannot be read is deleted and begun anew.
-  If the damage shows only while it is in use, a `LocalStateError` is raised, and the key group is
-  rebuilt from its log.
-* Entries are pickled, which is safe for one reason only: the files lie in a directory that nobody
-  but this user can write to (checked when it is opened), were written by this user's own workers,
-  and are never part of a checkpoint.
+* If another attempt has a directory open, the directory stays with that attempt, and this one works in
+  a private directory, which it deletes afterwards.  A directory that cannot be read is deleted and begun
+  anew.  If the damage shows only while the directory is in use, a `LocalStateError` is raised, and the
+  key group is rebuilt from its log.
+* Entries are pickled.  That is safe for one reason only: no other user can write to the directory
+  (this is checked when it is opened), this user's own workers wrote the files, and the files are never
+  part of a checkpoint.
 
-Directories are `<storage path>/pyflinklike-<uid>/<owner>`.  When one is opened, those of owners
-that are gone are deleted: nobody has them open, and they are a day older than the one just opened.
+Directories are `<storage path>/pyflinklike-<uid>/<owner>`.  Opening one deletes the directories of
+owners that are gone: no process has them open, and they are a day older than the one just opened.
 Spark deletes its own local directories, and ours in them, when an executor ends.
 
 The package rocksdict is optional, and imported when it is first needed.
@@ -56,9 +55,9 @@ class LocalDatabase:
     """An open RocksDB.
 
     Args:
-        paths: Storage paths, one of which it takes; if none, Spark's local directories, or the
-            directory for temporary files.
-        owner: Name of the owner, which decides about the directory.
+        paths: The storage paths; it takes one of them.  If empty, it takes Spark's local directories,
+            or the one for temporary files.
+        owner: The name of the owner, from which the name of the directory is made.
         options: Makes RocksDB's options from the module rocksdict.
 
     Raises:
@@ -74,10 +73,9 @@ class LocalDatabase:
         self._db: Any = self._open_or_move(root)
         OPEN_HERE.add(self.path)
         self._write_options = self._rocksdict.WriteOptions()
-        # No write-ahead log: one write batch is one change from a committed state of a key group to
-        # the next, and RocksDB keeps or loses batches as a whole and in order.  So a crash leaves
-        # an older committed state, which its nonce tells.
-        self._write_options.disable_wal = True
+        # No write-ahead log: one write batch takes a key group from a committed state to the next,
+        # and RocksDB keeps or loses batches as a whole and in order.  So a crash leaves an older
+        # committed state, which its nonce shows.
         remove_stale(root, self.path)
 
     def _open_or_move(self, root: Path) -> Any:
@@ -104,16 +102,16 @@ class LocalDatabase:
 
     @property
     def is_open(self) -> bool:
-        """Whether the database can be used: it was not closed, and did not fail."""
+        """Whether the database can be used: it was not closed, and has not failed."""
         return self._db is not None
 
-    # Reading: where a row cannot be read, everything is deleted, since it can be rebuilt.
+    # Reading: if a row cannot be read, everything is deleted, because the log can rebuild it.
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value, or None.
+        """Return the value of a key, or None.
 
         Raises:
-            LocalStateError: It cannot be read; the whole directory is deleted.
+            LocalStateError: The value cannot be read; the whole directory is deleted.
         """
         try:
             value: bytes | None = self._db.get(key)
@@ -122,7 +120,7 @@ class LocalDatabase:
         return value
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        """Return the value or None of each key, in one call; it raises as `get` does."""
+        """Return the value or None of each key, in one call; the errors are those that `get` raises."""
         try:
             values: list[bytes | None] = self._db.get(keys)
         except Exception as error:
@@ -130,7 +128,7 @@ class LocalDatabase:
         return values
 
     def items(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the rows from `begin` to before `end`, as they are now."""
+        """Yield the rows from `begin` to before `end`, as they were at the first call."""
         try:
             yield from rows(self._rocksdict, self._db, begin, end)
         except Exception as error:
@@ -160,15 +158,15 @@ class LocalDatabase:
         """Change many entries at once, all or none.
 
         Args:
-            puts: Keys and values; None deletes.
-            dropped: A range that is emptied before.
+            puts: The value by key; None deletes the key.
+            dropped: A range of keys that is emptied before the puts; None for no range.
         """
         try:
             batch = self._rocksdict.WriteBatch(raw_mode=True)
             if dropped is not None:
                 batch.delete_range(*dropped)
             put, delete = batch.put, batch.delete
-            # RocksDB takes rows in several times faster in the order of their keys.
+            # RocksDB takes rows several times faster if they come in the order of their keys.
             for key in sorted(puts):
                 value = puts[key]
                 if value is None:
@@ -180,10 +178,10 @@ class LocalDatabase:
             raise self._make_error(error) from error
 
     def close(self) -> None:
-        """Write to the disk what is in memory, and release the directory.
+        """Write everything in memory to the disk, and release the directory.
 
         Raises:
-            HostError: The disk is full, or may no longer be written to.
+            HostError: The disk is full, or writing to it is not allowed any more.
         """
         try:
             self._release()
@@ -220,7 +218,7 @@ class LocalDatabase:
     def _lost(self, error: Exception) -> Exception:
         """Release a database that cannot be read, and return the error to raise."""
         if isinstance(error, (KeyError, TypeError, ValueError)):
-            return error  # a mistake of ours, not the disk's
+            return error  # a mistake in this package, not in the disk
         return self._discard_damaged(error)
 
     def _make_error(self, error: Exception) -> HostError:
@@ -239,7 +237,7 @@ class LocalDatabase:
 
 
 def _is_locked(error: Exception) -> bool:
-    # RocksDB's status comes as a plain exception: only its text tells.
+    # RocksDB's status comes as a plain exception, so its text is the only sign.
     text = str(error).lower()
     return "lock" in text and ("hold by" in text or "unavailable" in text or "no locks" in text)
 
@@ -250,8 +248,9 @@ def _is_denied(error: Exception) -> bool:
     return any(reason in text for reason in reasons)
 
 
-# Settings for kinds of disks, after Flink's `PredefinedOptions`.  They apply to one task: its memory
-# is about the block cache and the write buffers.
+# Settings for kinds of disks, after Flink's `PredefinedOptions`.  They hold for one task: the block cache
+# and the write buffers are most of its memory.
+# https://github.com/apache/flink/blob/master/flink-state-backends/flink-statebackend-rocksdb/src/main/java/org/apache/flink/state/rocksdb/PredefinedOptions.java
 
 
 _KIB, _MIB = 1024, 1024 * 1024
@@ -262,16 +261,16 @@ class _Settings:
     """The settings that differ between kinds of disks.
 
     Args:
-        block_cache: Bytes of uncompressed blocks kept in memory.
-        block_size: Bytes read from the disk at once.
-        write_buffer: Bytes collected before they are written to a file.
-        write_buffers: Most write buffers at a time.
-        merged_buffers: Number of write buffers that become one file.
-        file_size: Bytes of a file in the first level that is sorted.
-        level_size: Bytes of that level.
-        is_level_dynamic: Whether levels are sized from the last one backwards, which wastes less
-            space.
-        background_jobs: Number of threads that flush and compact.
+        block_cache: The bytes of uncompressed blocks kept in memory.
+        block_size: The bytes read from the disk at once.
+        write_buffer: The bytes collected before they are written to a file.
+        write_buffers: The most write buffers at a time.
+        merged_buffers: The number of write buffers that become one file.
+        file_size: The bytes of a file in the first level that is sorted.
+        level_size: The bytes of that level.
+        is_level_dynamic: Whether the sizes of levels are derived from the last level, which wastes
+            less space.
+        background_jobs: The number of threads that flush and compact.
     """
 
     block_cache: int = 32 * _MIB
@@ -300,8 +299,10 @@ class PredefinedOptions(Enum):
         options.create_if_missing(True)
         options.set_compression_type(rocksdict.DBCompressionType.lz4())
         options.set_keep_log_file_num(1)
+        # RocksDB's own log and statistics only fill the disk here.
         options.set_stats_dump_period_sec(0)
         options.set_use_fsync(False)
+        # Every file stays open: looking one up again costs more than its descriptor.
         options.set_max_open_files(-1)
         options.set_write_buffer_size(settings.write_buffer)
         options.set_max_write_buffer_number(settings.write_buffers)
@@ -313,7 +314,7 @@ class PredefinedOptions(Enum):
         blocks = rocksdict.BlockBasedOptions()
         blocks.set_block_cache(rocksdict.Cache(settings.block_cache))
         blocks.set_block_size(settings.block_size)
-        # Most lookups of new keys find nothing: a Bloom filter spares the read.
+        # Most lookups of new keys find nothing, and a Bloom filter saves the read.
         blocks.set_bloom_filter(10.0, False)
         options.set_block_based_table_factory(blocks)
         return options
@@ -341,30 +342,30 @@ _SETTINGS = {
 # Directories
 
 
-_STALE_SECONDS = 24 * 60 * 60
+_STALE_SECONDS = 24 * 60 * 60  # a query that is restarted within a day finds its files
 OPEN_HERE: set[Path] = set()
-"""Directories that this process has open: a POSIX lock does not stop the process that holds it."""
+"""The directories that this process has open; a POSIX lock does not stop the process that holds it."""
 
 
 def directory_of(paths: tuple[str, ...], owner: str) -> Path:
-    """Return the directory of an owner, always the same one; its parent is created.
+    """Return the directory of an owner, always the same one, and create its parent.
 
     Raises:
-        HostError: The parent cannot be created, or others could write there.
+        HostError: The parent cannot be created, or other users could write to it.
     """
     return _private_root(Path(_chosen(paths or _default_paths(), owner))) / _file_name(owner)
 
 
 def unusable(path: Path, error: Exception) -> HostError:
-    """Build the error for a directory that cannot be worked in."""
+    """Make the error for a directory that cannot be used."""
     return HostError(message(path, error))
 
 
 def message(path: Path, error: Exception) -> str:
-    """Say what went wrong in a directory, and what to do."""
+    """Return a text that says what went wrong in a directory, and what to do."""
     return (
         "EmbeddedRocksDBStateBackend keeps working state on the worker's local disk, got "
-        f"{error!s} in {str(path)!r}; see that it is writable and has room, or choose another "
+        f"{error!s} in {str(path)!r}; make sure that it is writable and has room, or choose another "
         "one with set_db_storage_paths(); the state itself is safe in the checkpoint, "
         "and the next attempt rebuilds what is missing here"
     )
@@ -389,7 +390,7 @@ def _file_name(owner: str) -> str:
 
 
 def _private_root(path: Path) -> Path:
-    """Return the directory below a storage path that is this user's alone, created if need be."""
+    """Return the directory below a storage path that only this user can use; create it if needed."""
     user = os.getuid() if hasattr(os, "getuid") else os.getlogin()
     root = path / f"pyflinklike-{user}"
     try:
@@ -399,7 +400,7 @@ def _private_root(path: Path) -> Path:
         found = root.lstat()
     except OSError as error:
         raise unusable(root, error) from error
-    # Rows are pickled: whoever can write here could run code in this worker.
+    # Rows are pickled, so another user who could write here could run code in this worker.
     if hasattr(os, "getuid") and (
         not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077
     ):
@@ -416,18 +417,18 @@ def remove_stale(root: Path, mine: Path) -> None:
     """Delete the directories of queries that are gone.
 
     Args:
-        root: Parent of the directories of all owners.
-        mine: The directory just opened, which is spared.
+        root: The directory with the directories of all owners.
+        mine: The directory just opened, which stays.
     """
     try:
         import fcntl
-    except ImportError:  # no POSIX: leave them to the system
+    except ImportError:  # no POSIX, so no locks to check: the system cleans up
         return
-    # RocksDB has just made files in `mine`, so its time is now.  Ages are told by one clock, the
-    # file system's: nothing below a host reads the system's clock.
+    # RocksDB has just made files in `mine`, so the time of `mine` is now.  Both times come from the
+    # clock of the file system, because code below a host never reads the system's clock.
     try:
         now, others = mine.stat().st_mtime, list(root.iterdir())
-    except OSError:  # somebody is deleting all of it
+    except OSError:  # another process is deleting all of it
         return
     for path in others:
         try:
@@ -435,23 +436,24 @@ def remove_stale(root: Path, mine: Path) -> None:
                 continue
             if now - path.stat().st_mtime < _STALE_SECONDS:
                 continue
-            # RocksDB's own lock: a process that has the database open holds it.
+            # A process that has the database open holds RocksDB's own lock.
             with (path / "LOCK").open("a") as lock:
                 fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(path, ignore_errors=True)
-        except OSError:  # somebody has it open, or was faster
+        except OSError:  # another process has it open, or was faster
             continue
 
 
-# Iterations that end only where there are no more rows
+# Iterations that end only if there are no more rows
 #
-# rocksdict's `items()` and `keys()` end without an error at a damaged block, as they do after the
-# last row.  A reader that believes such an end loses all rows behind it: of 40 flipped bits, 28 lost
-# 335 to 2,795 of 3,000 keys.  So RocksDB's own iterator is asked once more, from the last row on,
-# when an iteration has ended: its `status()` tells.  That is cheaper than asking after every row.
+# At a damaged block, rocksdict's `items()` and `keys()` end without an error, as they do after the last
+# row.  A reader that believes such an end loses all rows behind the block: of 40 flipped bits, 28 lost
+# 335 to 2,795 of 3,000 keys.  So when an iteration has ended, RocksDB's own iterator is asked once more,
+# from the last row on, and its `status()` raises if a block is damaged.  That costs less than asking
+# after every row.
 #
-# Both iterators see the rows of the moment when the first was asked for, whatever is written
-# meanwhile.  Rows yielded before the damage are right: RocksDB checks each block as it reads it.
+# Both iterators see the rows of the moment when the first one was made, whatever is written meanwhile.
+# Rows that came before the damage are right, because RocksDB checks each block as it reads it.
 
 
 _MOST_AT_ONCE = 1024
@@ -462,7 +464,7 @@ class EndedEarlyError(Exception):
 
 
 def is_corruption(error: Exception) -> bool:
-    """Return whether an error of rocksdict's says that the disk does not hold what was written."""
+    """Return whether an error of rocksdict's says that the disk has lost what was written."""
     return isinstance(error, EndedEarlyError) or "corruption" in str(error).lower()
 
 
@@ -470,7 +472,7 @@ def rows(rocksdict: Any, db: Any, begin: bytes, end: bytes) -> Iterator[tuple[by
     """Yield the rows from `begin` to before `end`, as they are now.
 
     Raises:
-        Exception: As rocksdict raises it, if not all rows can be read.
+        Exception: The error that rocksdict raises, if not all rows can be read.
     """
     bounds = rocksdict.ReadOptions()
     bounds.set_iterate_upper_bound(end)
@@ -515,7 +517,7 @@ def keys_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[bytes]:
 
 
 def _chunks(read: Iterator[Any]) -> Iterator[list[Any]]:
-    """Yield lists that grow, so that few rows too many are read for a caller who wants one."""
+    """Yield lists that grow, so that few rows are read in vain if the caller wants only one."""
     size = 1
     while chunk := list(islice(read, size)):
         yield chunk
@@ -540,10 +542,10 @@ def require_rocksdict(who: str) -> Any:
     """Import rocksdict.
 
     Args:
-        who: Name of what needs it, for the message.
+        who: The name of the feature that needs it, for the message.
 
     Raises:
-        HostError: It is not installed.
+        HostError: The package is not installed.
     """
     try:
         import rocksdict

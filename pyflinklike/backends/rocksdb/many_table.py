@@ -3,17 +3,17 @@
 
 The entries of a key lie on disk in one of two ways:
 
-* *packed*: one row under the key holds them all, as a dict.  Any use of the key reads it, and from
-  then on all of the key is in memory, as on the heap.  So one read takes in a small key, and one
-  write brings it to disk.
-* *spread*: an empty row under the key, and behind it a row for each entry under key and user key
-  (or position).  Only entries that are used are read.
+* *packed*: one row under the key holds them all, as a dict.  Any use of the key reads that row, and
+  from then on all entries of the key are in memory, as on the heap.  So a small key needs one read, and
+  one write brings it to disk.
+* *spread*: there is an empty row under the key, and behind it one row for each entry, under key and
+  user key (or position).  Only the entries that are used are read.
 
-A key without a row has no entries, so that one read tells how a key lies.  A key is spread when its
-entries outgrow a row that is cheap to write anew, or when their user keys are of types that do not
-outlive pickling, and stays so until it has none.
+A key without a row has no entries.  So one read says how a key lies.  A key becomes spread if its
+entries outgrow a row that is cheap to write anew, or if a user key might not be equal to itself after
+pickling.  It stays spread until it has no entries.
 
-A map iterates in the order of its encoded user keys, a list by position.  So only the entries of
+A map iterates in the order of its encoded user keys, and a list by position.  So only the entries of
 lists are logged in order: the order of a rebuilt map does not depend on when an entry was put.
 """
 
@@ -42,17 +42,17 @@ __all__ = ["RocksManyTable"]
 
 
 POSITION = struct.Struct(">Q")
-"""Writes a position in a list, which follows the key's bytes."""
+"""Writes a position in a list; it follows the key's bytes."""
 _SPREAD = b""
 _PACKABLE = frozenset((int, str, bytes, bool, date, datetime))
-"""User keys of these types are equal and equally hashed after pickling; a NaN is not."""
+"""The types of user keys that keep equality and hash through pickling; a NaN does not."""
 
 
 class RocksManyTable(RocksTable):
     """Entries under user keys, or under positions, for each key."""
 
     most_packed, most_packed_bytes = 128, 2048
-    """Largest packed row, in entries and bytes; RocksDB reads whole blocks, which are larger."""
+    """The largest packed row, in entries and bytes; RocksDB reads whole blocks, which are larger."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class RocksManyTable(RocksTable):
         touched[user_key] = None
 
     def _count_in(self, key: Any, mine: dict[Any, Entry], user_key: Any) -> None:
-        """Count an entry that is about to be put, if there is none under its user key."""
+        """Count an entry that the caller is about to put, if there is none under its user key."""
         data = self._data
         if user_key not in mine:
             if key in self._partial:
@@ -132,7 +132,7 @@ class RocksManyTable(RocksTable):
             position = self._end_of(key)
         mine = self._entries[key]
         if position not in mine and mine and next(reversed(mine)) > position:
-            data.ordered.discard(key)  # what lay behind it is deleted, but not yet on disk
+            data.ordered.discard(key)  # later positions were deleted, but are still on disk
         mine[position] = entry
         data.size += 1
         self._ends[key] = position + 1
@@ -150,7 +150,7 @@ class RocksManyTable(RocksTable):
             try:
                 last = self._last_on_disk(key, mine)
             except LocalStateError as error:
-                self._rebuild(error)  # takes in the whole list
+                self._rebuild(error)  # reads the whole list
         alive: list[int] = [at for at, entry in mine.items() if entry is not MISSING]
         return max(last, *alive, -1) + 1
 
@@ -183,7 +183,7 @@ class RocksManyTable(RocksTable):
 
     def _wipe(self, key: Any) -> bool:
         """Delete all entries of a key, and return whether there were any."""
-        # All user keys must be known, for each of them has a row to delete.
+        # All user keys must be known, because each of them has a row to delete.
         mine, data = self._load(key), self._data
         alive = [user_key for user_key, entry in mine.items() if entry is not MISSING]
         if alive:
@@ -214,7 +214,7 @@ class RocksManyTable(RocksTable):
     # The rows of a key
 
     def _read(self, key: Any) -> dict[Any, Entry]:
-        """Take a key into the overlay with its entries, all of them unless it is `partial`."""
+        """Read a key into the overlay, with all its entries unless it is `partial`."""
         data = self._data
         try:
             row = self._row(self._prefix + encode(key)) if data.is_based else None
@@ -257,21 +257,21 @@ class RocksManyTable(RocksTable):
     # All rows of a key
 
     def _read_spread_rows(self, key: Any) -> Iterator[tuple[Any, bytes]]:
-        """Yield user key and row of each entry on disk, in order."""
+        """Yield the user key and the row of each entry on disk, in order."""
         begin = self._at(key)
         start = len(begin)
         for raw, row in self._opened().items(begin + b"\x00", begin + b"\xff"):
             yield self._user_key(raw, start), row
 
     def _load(self, key: Any) -> dict[Any, Entry]:
-        """Return all entries of a key, in order; `MISSING` where one was deleted."""
+        """Return all entries of a key, in order, with `MISSING` for a deleted one."""
         data = self._data
         mine = self._mine(key)
         if key in self._partial:
             try:
                 mine = self._load_spread(key, mine)
             except LocalStateError as error:
-                self._rebuild(error)  # takes in the whole key
+                self._rebuild(error)  # reads the whole key
         if len(mine) > 1 and key not in data.ordered:
             mine = self._entries[key] = self._sort(mine)
             data.ordered.add(key)
@@ -298,13 +298,13 @@ class RocksManyTable(RocksTable):
                 entries[key] = theirs
                 data.ordered |= rebuilt.ordered & {key}
             elif key in self._partial:
-                # In place: a verb that is reading this key goes on with the same dict.
+                # The dict itself changes, because a method that is reading this key goes on with it.
                 for user_key, entry in theirs.items():
                     mine.setdefault(user_key, entry)
                 data.ordered.discard(key)
 
     def _sort(self, mine: dict[Any, Entry]) -> dict[Any, Entry]:
-        # Strings and numbers sort as their bytes do, and faster.
+        # Strings and numbers sort as their bytes do, and that is faster.
         by_nature = self._is_list or set(map(type, mine)) in ({int}, {str})
         order = sorted(mine) if by_nature else sorted(mine, key=encode)
         return {user_key: mine[user_key] for user_key in order}
@@ -371,7 +371,7 @@ class RocksManyTable(RocksTable):
             entries = {self._user_key(raw, at): load(row)}
         else:
             entries = load(row) if row else {}
-        # Entries changed in memory are swept by `_overlaid`.
+        # `_overlaid` sweeps the entries that changed in memory.
         dead = [user_key for user_key, entry in entries.items() if is_dead(entry)]
         return len(entries), sum([self._delete_dead(key, user_key, is_dead) for user_key in dead])
 
@@ -418,7 +418,7 @@ class RocksManyTable(RocksTable):
         return row if len(row) <= self.most_packed_bytes else None
 
     def rows_to_write(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield the rows to write to disk; None deletes."""
+        """Yield the rows to write to disk; the row None deletes."""
         data = self._data
         for key in self._find_changed():
             mine, begin = self._entries[key], self._at(key)
@@ -441,7 +441,7 @@ class RocksManyTable(RocksTable):
 
 
 def _alive(mine: dict[Any, Entry]) -> dict[Any, Entry]:
-    """Return the entries without those that were deleted."""
+    """Return the entries without the deleted ones."""
     if MISSING not in mine.values():
         return mine
     return {user_key: entry for user_key, entry in mine.items() if entry is not MISSING}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ordered table over RocksDB: ranges over the disk and over what lies on top of it.
+"""The ordered table over RocksDB: ranges over the disk and over the batch's own entries.
 
-RocksDB finds the beginning of a range by itself.  What the batch has read and written lies on top
-in a dict, whose user keys are sorted at the first range under a key; user keys that come later are
-inserted at the next range.
+RocksDB finds the beginning of a range by itself.  The entries that the batch has read and written lie
+over the disk, in a dict.  The first range under a key sorts the user keys of that dict, and a later
+range inserts the user keys that have come since.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class RocksOrderedTable(RocksManyTable):
     def _over(
         self, key: Any, begin: bytes | None, end: bytes | None, *, backwards: bool
     ) -> Iterator[tuple[bytes, Any]]:
-        """Return the entries of the range that the batch knows."""
+        """Return the entries of the range that are in memory."""
         mine = self._mine(key)
         order = self._order(key, mine)
         start = 0 if begin is None else bisect_left(order, begin)
@@ -73,10 +73,10 @@ class RocksOrderedTable(RocksManyTable):
 
     def _order(self, key: Any, mine: dict[Any, Any]) -> list[bytes]:
         of, order = self._data.sorted.get(key, (None, []))
-        if of is not mine:  # it was read as a whole since
+        if of is not mine:  # a new dict: the key was read as a whole since
             order = sorted(mine)
             self._data.sorted[key] = mine, order
-        # Deletes store MISSING, so user keys are only appended.
+        # A deletion stores MISSING, so the dict only gets more user keys, at its end.
         for user_key in islice(reversed(mine), len(mine) - len(order)):
             insort(order, user_key)
         return order
@@ -84,7 +84,7 @@ class RocksOrderedTable(RocksManyTable):
     def _below(
         self, key: Any, begin: bytes | None, end: bytes | None, *, backwards: bool
     ) -> Iterator[tuple[bytes, Entry]]:
-        """Yield the entries of the range that are on disk and nowhere else."""
+        """Yield the entries of the range that are on disk and not in memory."""
         at = self._at(key)
         mine = self._entries[key]
         first = at + (b"\x00" if begin is None else self._encode(begin))
@@ -101,7 +101,7 @@ class RocksOrderedTable(RocksManyTable):
 def new_table(
     spec: TableSpec, current: CurrentKey, opened: Callable[[], LocalDatabase], rebuild: Rebuild
 ) -> RocksTableOfAnyShape:
-    """Create the table for a spec."""
+    """Create the table that fits a spec."""
     key = spec.key_of(current)
     if spec.ordered:
         return RocksOrderedTable(spec, key, opened, rebuild)

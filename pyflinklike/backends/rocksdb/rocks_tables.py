@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables over RocksDB: what a batch reads and writes lies over what is on disk.
+"""Tables over RocksDB: the entries that a batch reads and writes lie over those on disk.
 
-`RocksTableData` is that overlay for one table in one key group.  Nothing is written to the disk
-before the group is kept: `rows_to_write` yields all that must go there.  `dirty` and `cleared` are what
-the next commit must log, and are gone after it.
+`RocksTableData` is that overlay for one table in one key group.  Nothing is written to the disk before
+the group is kept; then `rows_to_write` yields everything that must go there.  `dirty` and `cleared` are
+for the next commit to log, and are empty after it.
 
-If the disk cannot be read, `rebuild` puts all of the group into memory: what its log says, under
-what the batch has read and written (`take_over`).  The verb that met the damage goes on from there,
-and its caller notices nothing.
+If the disk cannot be read, `rebuild` puts the whole group into memory: the entries of its log, and over
+them those that the batch has read and written (`take_over`).  The method that met the damage goes on
+from there, and its caller notices nothing.
 
-Rows on disk have keys that begin with the table's prefix (which begins with the key group) and the
-key.  The rest of the key, and the contents of a row, are the shape's: a table of one entry for each
-key has a row for each key.
+The key of a row on disk begins with the table's prefix, which begins with the key group, and the key.
+The rest of it, and the contents of a row, depend on the shape.  A table with one entry for each key has
+one row for each key.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ __all__ = ["UNKNOWN", "Rebuild", "RocksSingleTable", "RocksTable", "RocksTableDa
 
 
 Rebuild = Callable[[LocalStateError], None]
-"""Takes the current group into memory, or raises the error if it cannot be rebuilt."""
+"""Reads the current group into memory from its log, or raises the error if that cannot be done."""
 
 UNKNOWN: Any = object()
 """Stands for an entry that the overlay does not know."""
 
-_ROW_OVERHEAD = 100
+_ROW_OVERHEAD = 100  # bytes of the two objects and of their slot in a dict
 _CHUNK = 1024
 
 
 def dump(stored: Any) -> bytes:
-    """Write the contents of a row, for this worker's disk alone."""
+    """Write the contents of a row, which only this worker's disk will hold."""
     return pickle.dumps(stored, 5)
 
 
 def load(row: bytes) -> Any:
-    """Read the contents of a row, only from files that were found to be this user's own.
+    """Read the contents of a row; the files must have been found to be this user's own.
 
     Raises:
-        LocalStateError: It cannot be read, although RocksDB found its bytes to be right:
-            another version of a class wrote it.
+        LocalStateError: The row cannot be read, although RocksDB found its bytes to be right: another
+            version of a class wrote it.
     """
     try:
         return pickle.loads(row)  # noqa: S301
@@ -64,26 +64,25 @@ def load(row: bytes) -> Any:
 
 @attrs.define
 class RocksTableData:
-    """What was read and written of one table in one key group since the group was kept.
+    """The entries of one table in one key group that were read and written since the group was kept.
 
     Args:
-        is_based: Whether there may be entries on disk; else all of them are in here.
-        size: Number of entries, on disk and in here.
+        is_based: Whether there may be entries on disk; otherwise all entries are here.
+        size: The number of entries, on disk and here.
         cursor: The row on disk at which the running sweep goes on.
-        is_dense: Whether the batch before used most of what is on disk.
-        entries: Key to entry (`SINGLE`), or key to user key to entry; `MISSING` where there is
-            none, whatever the disk says.
-        unsaved: What is logged and not on disk yet: keys, or key to user keys, without values.
-            Noted only where the table `is_based`: otherwise that is everything.
-        dirty: What is not logged yet, in the same form.
-        cleared: Keys cleared as a whole, not logged yet.
-        spread: Keys whose entries have a row each on disk (not `SINGLE`).
-        partial: Those keys of `spread` not all of whose entries are in here.
-        ordered: Keys whose entries stand in order in here.
+        is_dense: Whether the batch before used most of the entries on disk.
+        entries: Key to entry (`SINGLE`), or key to user key to entry; `MISSING` for an entry that is
+            deleted or was never there, whatever the disk says.
+        unsaved: The entries that are logged and not on disk yet: keys, or key to user keys, without
+            values.  It is kept only if the table `is_based`; otherwise no entry is on disk.
+        dirty: The entries that are not logged yet, in the same form.
+        cleared: The keys that were cleared as a whole, and not logged yet.
+        spread: The keys whose entries have a row each on disk (not `SINGLE`).
+        partial: The keys of `spread` some of whose entries may be on disk only.
+        ordered: The keys whose entries are in order here.
         ends: The position that the next element appended to a list gets.
-        rest: What the running sweep has left to look at in here.
-        sorted: Key to its dict in here, and to the user keys of that dict in order (ordered
-            tables).
+        rest: The entries that the running sweep has still to look at here.
+        sorted: Key to its dict here, and to the user keys of that dict in order (ordered tables).
     """
 
     is_based: bool = False
@@ -106,7 +105,7 @@ class RocksTable:
     """The part that tables of all shapes share."""
 
     most_ahead = 16 * 1024 * 1024
-    """Bytes of memory that rows read ahead may take."""
+    """The bytes of memory that rows may take which are read ahead."""
 
     def __init__(
         self,
@@ -137,7 +136,7 @@ class RocksTable:
         return self._data
 
     def take_over(self, rebuilt: RocksTableData) -> None:
-        """Put all that the log says of the table under what is in memory; the disk is gone."""
+        """Put all entries of the log under those in memory; the disk is lost."""
         data = self._data
         self._put_under(rebuilt)
         data.is_based = data.is_dense = False
@@ -149,7 +148,7 @@ class RocksTable:
         self._row = _none
 
     def _put_under(self, rebuilt: RocksTableData) -> None:
-        """Take over the entries that are not known here."""
+        """Take over the entries that are not in memory."""
         raise NotImplementedError
 
     def _at(self, key: Any) -> bytes:
@@ -165,7 +164,7 @@ class RocksTable:
     def _first_row(self, raw: bytes) -> bytes | None:
         """Return a row, after reading ahead all rows that fit in memory.
 
-        Read in order, they take a third of the time.
+        Reading in order takes a third of the time.
         """
         rows: dict[bytes, bytes] = {}
         read, room = self._rows(), self.most_ahead
@@ -178,7 +177,7 @@ class RocksTable:
         return self._row(raw)
 
     def is_dense(self) -> bool:
-        """Return whether this batch used most of what is on disk; the next one is likely to."""
+        """Return whether this batch used most entries on disk, as the next one then likely will."""
         return self._data.is_based and 2 * self._count_known() > self._data.size
 
     def _count_known(self) -> int:
@@ -194,14 +193,14 @@ class RocksTable:
         raise NotImplementedError
 
     def _collect_checked(self) -> list[tuple[Any, Any, Entry]]:
-        """Return key, user key and entry of all entries, after a check of their number."""
+        """Return key, user key and entry of all entries, after checking their number."""
         data = self._data
         try:
             found = self._collect()
         except LocalStateError as error:
             self._rebuild(error)
             return self._collect()
-        # A compaction would take a short read for everything that there is.
+        # A compaction writes the log anew from these entries, so lost rows would be lost for ever.
         if data.is_based and len(found) != data.size:
             msg = f"{self.spec.kind} {self.spec.name!r}: {data.size} entries were kept on the "
             msg += f"worker's local disk, got {len(found)}; they are rebuilt from the checkpoint"
@@ -210,7 +209,7 @@ class RocksTable:
         return found
 
     def _collect(self) -> list[tuple[Any, Any, Entry]]:
-        """Return key, user key and entry of all entries, as far as the disk tells."""
+        """Return key, user key and entry of all entries that can be found."""
         raise NotImplementedError
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
@@ -227,7 +226,7 @@ class RocksTable:
     def count(self) -> int:
         return self._data.size
 
-    # Sweeping: first the rows on disk, then what memory has beside them or instead of them.
+    # Sweeping: first the rows on disk, then the entries in memory that replace or complete them.
 
     def sweep(
         self,
@@ -243,7 +242,7 @@ class RocksTable:
                     seen, deleted, is_over = self._sweep_disk(count, is_dead)
                 except LocalStateError as error:
                     self._rebuild(error)
-                    return 0  # the pass begins anew
+                    return 0  # the sweep begins anew
                 if not is_over:
                     return deleted
             data.rest = iter(self._overlaid())
@@ -282,7 +281,7 @@ class RocksTable:
         return True
 
     def _overlaid(self) -> list[tuple[Any, Any]]:
-        """Return key and user key of overlay entries that the disk does not have as they are."""
+        """Return key and user key of the entries in memory that differ from the disk."""
         raise NotImplementedError
 
     def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
@@ -294,7 +293,7 @@ class RocksTable:
         return len(dead)
 
     def _find_changed(self) -> Mapping[Any, Any]:
-        """Return all keys with entries that the disk does not have as they are in here."""
+        """Return all keys with entries in memory that differ from the disk."""
         data = self._data
         return data.unsaved | data.dirty if data.is_based else data.entries
 
@@ -379,7 +378,7 @@ class RocksSingleTable(RocksTable):
     def _sweep_row(
         self, raw: bytes, row: bytes, is_dead: Callable[[Entry], bool]
     ) -> tuple[int, int]:
-        # Entries changed in memory are swept by `_overlaid`.
+        # `_overlaid` sweeps the entries that changed in memory.
         if not is_dead(load(row)):
             return 1, 0
         return 1, self._delete_dead(decode(raw, len(self._prefix))[0], None, is_dead)
@@ -416,14 +415,14 @@ class RocksSingleTable(RocksTable):
         data.size = size
 
     def _fetch(self, keys: list[Any]) -> None:
-        """Read what the overlay does not know, in one call."""
+        """Read the entries that are not in memory, in one call."""
         unknown = list(set(keys).difference(self._entries))
         rows = self._opened().get_many([self._prefix + encode(key) for key in unknown])
         for key, row in zip(unknown, rows):
             self._entries[key] = MISSING if row is None else load(row)
 
     def rows_to_write(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield the rows to write to disk; None deletes."""
+        """Yield the rows to write to disk; the row None deletes."""
         entries, prefix = self._entries, self._prefix
         for key in self._find_changed():
             entry = entries[key]

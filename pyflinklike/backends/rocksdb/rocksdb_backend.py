@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend for state larger than memory: working state in RocksDB on the local disk.
 
-Each task of a query opens a RocksDB of its own, with all its key groups.  While a batch works on a
-key group, what it reads and writes is in memory.  When the batch is done with the group, one write
-brings the disk from the former committed state to the new one, nonce included.  So a group whose
-batch failed is on disk as it was before, and its nonce says so.
+Each task of a query opens its own RocksDB, with all its key groups.  While a batch works on a key group,
+everything that it reads and writes is in memory.  When the batch is done with the group, a single write
+takes the disk from the former committed state to the new one, with the nonce.  So if a batch fails, the
+group is on disk as it was before, and its nonce says so.
 
-Data that cannot be read from the disk is rebuilt from the log while the batch runs: the directory
-is dropped, the current key group goes on in memory, and the others are rebuilt when they are
-needed.
+Data that cannot be read from the disk is rebuilt from the log while the batch runs.  The directory is
+deleted, the current key group goes on in memory, and the other groups are rebuilt when they are needed.
 
-Memory holds what a batch touches of one key group, and the times of the group's timers.  If the
-batch before touched most of the group, it also holds up to 16 MiB of each of its tables.  A group
-that has to be rebuilt from its log is in memory as a whole while that happens: choose enough key
-groups.
+Memory holds the entries of one key group that a batch touches, and the times of the group's timers.  If
+the batch before touched most of the group, memory also holds up to 16 MiB of each of its tables.  A
+group that has to be rebuilt from its log is in memory as a whole while that happens, so choose enough
+key groups.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from pyflinklike.state.current_key import CurrentKey
 
 __all__ = ["EmbeddedRocksDBStateBackend", "PredefinedOptions"]
 
-_TRANSFER_THREADS = 4
+_TRANSFER_THREADS = 4  # Flink's default
 
 
 @attrs.define(init=False, unsafe_hash=True)
 class EmbeddedRocksDBStateBackend(StateBackend):
     """Working state in RocksDB, as in Flink's backend of that name.
 
-    The setters change the object and return None, as PyFlink's do.  A query uses the settings of
-    the moment when it starts.
+    The setters change the object and return None, as PyFlink's do.  A query keeps the settings that
+    the object has when the query starts.
 
     Args:
-        enable_incremental_checkpointing: Accepted and remembered without effect: a commit always
-            writes the changes alone.
-        j_embedded_rocks_db_state_backend: A Java object, which cannot be used here.
+        enable_incremental_checkpointing: Accepted and remembered without effect, because a commit
+            always writes only the changes.
+        j_embedded_rocks_db_state_backend: A Java object in PyFlink; here it must be None.
 
     Raises:
         DeclarationTypeError: `enable_incremental_checkpointing` is not None, True or False.
@@ -76,7 +75,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def create_keyed_state_backend(
         self, current: CurrentKey, owner: str
     ) -> RocksDBKeyedStateBackend:
-        """Create the tables of one operator instance, with the settings of now.
+        """Create the tables of one operator instance, with the present settings.
 
         Raises:
             HostError: rocksdict is not installed.
@@ -85,15 +84,15 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return RocksDBKeyedStateBackend(current, owner, self._paths, self._predefined)
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """Set where RocksDB's files go on every worker; a task takes one of the paths.
+        """Set the directories for RocksDB's files on every worker; a task takes one of them.
 
-        Without any it takes Spark's local directories, or the directory for temporary files.
+        Without any path, a task takes Spark's local directories, or the one for temporary files.
 
         Args:
             paths: Absolute paths, which may begin with file://.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: One is not an absolute path.
+            DeclarationTypeError, DeclarationValueError: A path is not an absolute path.
         """
         for path in paths:
             if not isinstance(path, str):
@@ -109,7 +108,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return list(self._paths)
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """Return what the constructor was given."""
+        """Return the argument of the constructor as a bool; it has no effect."""
         return self._incremental
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
@@ -131,7 +130,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return self._predefined
 
     def set_options(self, options_factory_class_name: str) -> None:
-        """Raise: a factory of options is a Java class.
+        """Raise an error, because a factory of options is a Java class.
 
         Raises:
             DeclarationValueError: Always.
@@ -143,11 +142,11 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         raise DeclarationValueError(msg)
 
     def get_options(self) -> str | None:
-        """Return None: there is no factory of options."""
+        """Return None: there is no factory of options here."""
         return None
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
-        """Raise: no file is transferred to or from a checkpoint.
+        """Raise an error, because no file is transferred to or from a checkpoint.
 
         Raises:
             DeclarationError: Always.

@@ -520,7 +520,7 @@ def test_a_kafka_sink_is_at_least_once(brokers):
     env = local()
     env.from_collection(["a"]).sink_to(builder.set_record_serializer(records.build()).build())
 
-    with pytest.raises(HostError, match="writes at least once, as no transaction of Kafka"):
+    with pytest.raises(HostError, match="writes at least once, because no transaction of Kafka"):
         env.execute()
 
 
