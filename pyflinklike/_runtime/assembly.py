@@ -133,20 +133,13 @@ class OperatorAssembly:
         self.outputs = self._make_outputs()
         self.runtime = self._make_runtime()
         self.guard = self._make_guard()
+        self.parts = self._make_parts()
         self.calls = self._make_calls()
 
     def make_operator(self) -> KeyedProcessOperator:
         """Return the operator of all parts; it is not open yet."""
-        return KeyedProcessOperator(
-            self.clock,
-            self.group,
-            self.timers,
-            self.calls,
-            self.cleanup,
-            self.runtime,
-            self.metrics,
-            self.guard,
-        )
+        made = self.group, self.timers, self.calls, self.cleanup, self.runtime
+        return KeyedProcessOperator(self.parts, *made)
 
     # State
 
@@ -219,16 +212,8 @@ class OperatorAssembly:
 
     def _open_with(self, make: Callable[..., R], **more: Any) -> R:
         """Call what makes such a context, with the arguments that all of them take, and more."""
-        return make(
-            self.task,
-            self.tables,
-            self.clock,
-            self.assembled,
-            self.group.declare,
-            self.extensions,
-            self._make_surroundings,
-            **more,
-        )
+        surroundings = self._make_surroundings()
+        return make(self.task, surroundings, self.assembled, self.extensions, **more)
 
     def _make_surroundings(self) -> Surroundings:
         outputs, read = self.outputs, self.declared.side_outputs_read
@@ -240,7 +225,8 @@ class OperatorAssembly:
             on_table=self.group.declare,
             emit=lambda tag, value, key: outputs.emit_side((tag, value), key),
             wants=lambda tag: read is None or tag in read,
-            timestamp=self.context.timestamp,
+            # The context of a batch has no time.
+            timestamp=getattr(self.context, "timestamp", lambda: None),
             position=self.group.position,
             stage=None if self.staged is None else self.staged.stage,
         )
@@ -287,7 +273,7 @@ class OperatorAssembly:
         )
 
     def _make_calls(self) -> Caller:
-        calls = self.kind.caller(self.function, self._parts(), **self._for_calls())
+        calls = self.kind.caller(self.function, self.parts, **self._for_calls())
         if self.guard is not None:
             self.runtime._attempt = calls.attempt
         return calls
@@ -296,7 +282,7 @@ class OperatorAssembly:
         """Return what the caller needs besides the parts that every caller works with."""
         return {}
 
-    def _parts(self) -> OperatorParts:
+    def _make_parts(self) -> OperatorParts:
         return OperatorParts(
             self.key_type,
             self.current,

@@ -139,29 +139,23 @@ class OperatorRuntimeContext(RuntimeContext):
 
     Args:
         task: The task that the function is told of.
-        backend: Makes the tables of states.
-        clock: Gives TTL the time.
-        assembled: Filled with the states by name.
-        on_table: Fills each new table with its restored entries.
+        surroundings: The parts of the operator that states and stores need.
+        assembled: Is filled with the states by name.
         extensions: What has joined the operator; the first store that is declared adds an entry.
-        surround: Returns what an extension finds around it.
     """
 
     def __init__(
         self,
         task: TaskInfo,
-        backend: Tables,
-        clock: Clock,
+        surroundings: Surroundings,
         assembled: dict[str, Assembled],
-        on_table: Callable[[TableSpec], None],
         extensions: list[Extension],
-        surround: Callable[[], Surroundings],
     ) -> None:
         self._task = task
-        self._backend = backend
-        self._clock = clock
-        self._on_table = on_table
-        self._surround = surround
+        self._surroundings = surroundings
+        self._backend = surroundings.backend
+        self._clock = surroundings.clock
+        self._on_table = surroundings.on_table
         self._metrics = MetricGroup()
         self._specs: list[TableSpec] = []
         self._taken: list[StateDescriptor[Any]] = []
@@ -251,7 +245,7 @@ class OperatorRuntimeContext(RuntimeContext):
             raise DeclarationError(msg)
         _check_store(store_descriptor)
         if not self.extensions:
-            extension: Extension = store_descriptor.new_extension(self._surround())
+            extension: Extension = store_descriptor.new_extension(self._surroundings)
             self.extensions.append(extension)
             self.before_every_call.append(extension.begin_call)
         store: S = self.extensions[0].open(store_descriptor)
@@ -397,25 +391,19 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
     """An `OperatorRuntimeContext` that also has states of namespaces.
 
     Args:
+        *common: The arguments of an `OperatorRuntimeContext`.
         namespace_type: The type of the namespaces.
         timers: The timer service of the current key and namespace.
     """
 
     def __init__(
         self,
-        task: TaskInfo,
-        backend: Tables,
-        clock: Clock,
-        assembled: dict[str, Assembled[Any]],
-        on_table: Callable[[TableSpec], None],
-        extensions: list[Extension],
-        surround: Callable[[], Surroundings],
-        *,
+        *common: Any,
         namespace_type: TypeInformation,
         timers: NamespacedTimerService,
     ) -> None:
-        super().__init__(task, backend, clock, assembled, on_table, extensions, surround)
-        self.current = backend.current
+        super().__init__(*common)
+        self.current = self._backend.current
         self.timers = timers
         self._namespace_type = namespace_type
         self._reserved: dict[str, StateDescriptor[Any]] = {}
@@ -523,11 +511,11 @@ def _no_keys(noun: str, descriptor: Any) -> DeclarationError:
 
 @attrs.frozen(kw_only=True)
 class Surroundings:
-    """What an extension finds around it in an operator.
+    """The parts of an operator that its states, and what joins it, find around them.
 
     Args:
         backend: Holds the tables.
-        clock: Has the watermark; an extension never asks for the processing time.
+        clock: Has both times; an extension never asks for the processing time.
         key_type: Thaws the current key.
         application: The name of the operator, the first part of changelog names.
         on_table: Is called for each new table, to fill it with what was restored.

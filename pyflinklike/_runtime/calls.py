@@ -22,7 +22,7 @@ from pyflinklike._messages import shown, shown_error, shown_state, whole_message
 from pyflinklike._runtime.call_contexts import OperatorParts
 from pyflinklike._runtime.call_guard import CallMark
 from pyflinklike._runtime.capsule import ELEMENT, TIMER, Called
-from pyflinklike._runtime.outputs import CHANGEABLE, Outputs
+from pyflinklike._runtime.outputs import CHANGEABLE
 from pyflinklike._runtime.timer_queue import TimerQueue
 from pyflinklike._runtime.user_errors import hint, where_raised
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
@@ -60,11 +60,6 @@ class Caller(ABC):
     def key_type(self) -> TypeInformation:
         """The type of the keys."""
         return self._parts.key_type
-
-    @property
-    def outputs(self) -> Outputs:
-        """The outputs that the host has not taken yet."""
-        return self._parts.outputs
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the function, which declares its states.

@@ -34,11 +34,14 @@ from pyflinklike._changelog.working_state import KeyedStateBackend, LocalStateBa
 from pyflinklike._clock import MAX_WATERMARK, Clock, TimeDomain
 from pyflinklike._messages import shown_state
 from pyflinklike._runtime.broadcast_calls import BroadcastCalls, BroadcastStates
-from pyflinklike._runtime.call_contexts import Extension, OperatorRuntimeContext, TaskInfo
-from pyflinklike._runtime.call_guard import LetterOffice
+from pyflinklike._runtime.call_contexts import (
+    Extension,
+    OperatorParts,
+    OperatorRuntimeContext,
+    TaskInfo,
+)
 from pyflinklike._runtime.calls import Caller
 from pyflinklike._runtime.capsule import FailedCall
-from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.outputs import TimedOutputs
 from pyflinklike._runtime.timer_queue import TimerQueues, Timers
 from pyflinklike.errors import (
@@ -69,28 +72,25 @@ class KeyedProcessOperator:
     """Runs one function over the key groups of one task; `make_keyed_operator` makes it.
 
     Args:
-        clock: Holds both times, which the host moves.
+        parts: The parts that the calls work with: the clock, which the host moves, the numbers for
+            the host, and what makes dead letters of calls that fail.
         group: Makes key groups current.
         timers: Holds the timer queues of both domains.
         calls: Calls the function.
         cleanup: Deletes expired entries.
         runtime_context: The context that the function is opened with.
-        metrics: The numbers for the host.
-        guard: Makes dead letters of calls that fail; None where they fail the query.
     """
 
     def __init__(
         self,
-        clock: Clock,
+        parts: OperatorParts,
         group: CurrentGroup,
         timers: TimerQueues,
         calls: Caller,
         cleanup: StateCleanup,
         runtime_context: OperatorRuntimeContext,
-        metrics: OperatorMetrics,
-        guard: LetterOffice | None = None,
     ) -> None:
-        self.clock = clock
+        self.clock, self.metrics = parts.clock, parts.metrics
         self.group = group
         self.timers = timers
         self.event_timers, self.processing_timers = timers.queues
@@ -98,8 +98,7 @@ class KeyedProcessOperator:
         """What has joined the operator, such as the stores of its function; the list may grow."""
         self.cleanup = cleanup
         self.runtime_context = runtime_context
-        self.metrics = metrics
-        self.guard = guard
+        self.guard = parts.guard
         """Makes dead letters, or None."""
         self._user_metrics = MetricIncrements(runtime_context.get_metrics_group())
         self.backend = group.backend
@@ -107,10 +106,10 @@ class KeyedProcessOperator:
         self._calls = calls
         self._broadcast = calls if isinstance(calls, BroadcastCalls) else None
         self.function = calls.function
-        self.key_type = calls.key_type
-        self.outputs = calls.outputs
+        self.key_type = parts.key_type
+        self.outputs = parts.outputs
         """The outputs that the host has not taken yet."""
-        is_timed = isinstance(calls.outputs, TimedOutputs)
+        is_timed = isinstance(parts.outputs, TimedOutputs)
         self.process = self._process_each if is_timed else calls.process
         """Process records of the current group: `Caller.process`."""
         self.process_one = calls.one_by_one()

@@ -96,9 +96,13 @@ class ColumnarAssembly(OperatorAssembly):
         return None  # the backend undoes calls by itself
 
     def _make_timers(self) -> KeyedColumnTimerService:
-        queues = (ColumnTimerQueue(domain, self.backend) for domain in TimeDomain)
+        event_timers, processing_timers = (
+            ColumnTimerQueue(domain, self.backend) for domain in TimeDomain
+        )
         refused = _domain_refusals(self.function, self.declared.refused_timers or {})
-        return KeyedColumnTimerService(self.clock, *queues, self.batch, refused)
+        return KeyedColumnTimerService(
+            self.clock, event_timers, processing_timers, self.batch, refused
+        )
 
     def _make_context(self) -> ColumnarContext:
         return ColumnarContext(self.clock, self.rows.emit_side_columns, self.timers)
@@ -135,7 +139,7 @@ class ColumnarAssembly(OperatorAssembly):
 
     def _make_calls(self) -> ColumnarCalls:
         key_columns = KeyColumns(self.key_type, [name for name, _ in self.task.key_columns])
-        return ColumnarCalls(self.function, self._parts(), self.backend, self.batch, key_columns)
+        return ColumnarCalls(self.function, self.parts, self.backend, self.batch, key_columns)
 
 
 def _domain_refusals(

@@ -23,6 +23,7 @@ from typing import Any
 
 from pyflinklike._clock import MAX_WATERMARK
 from pyflinklike._messages import shown
+from pyflinklike._runtime.function_kinds import kind_of
 from pyflinklike._type_vars import K, Unpack, V
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import DeclarationTypeError
@@ -368,7 +369,7 @@ class BroadcastHarness(_TwoInputs):
             failed, state_backend, job_parameters, allow_pickle=allow_pickle
         )
         made = cls.__new__(cls)
-        if key_selector is None and isinstance(function, KeyedBroadcastProcessFunction):
+        if key_selector is None and kind_of(function).has_keys:
             key_selector = key_of_failure(failed)
         made._key_selector = _check_selector(key_selector, function)
         _TwoInputs.__init__(made, function, options, broadcast_states=broadcast_states)
@@ -451,7 +452,7 @@ def _check_selector(
     Raises:
         DeclarationTypeError: A keyed function has none, or one without keys has one.
     """
-    if isinstance(function, BroadcastProcessFunction):
+    if not kind_of(function).has_keys:
         if key_selector is None:
             return None
         msg = (

@@ -230,7 +230,7 @@ except pyflinklike.errors.RequirementError as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "a KeyedBatchFunction needs the package numpy" in done.stdout
-    assert "pip install '.[columns]' wherever it runs" in done.stdout
+    assert "pip install '.[columns]' in a checkout of pyflinklike wherever it runs" in done.stdout
 
 
 @pytest.mark.parametrize(

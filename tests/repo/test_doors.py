@@ -121,8 +121,7 @@ def test_the_hints_and_the_source_of_a_public_method_are_found(method: FunctionT
 
 # NumPy and pandas need not be installed, and what speaks of them loads neither.
 SPEAK_OF_OPTIONAL = {
-    *(f"KeyedBatchFunction.{name}" for name in ("process_batch", "on_timers")),
-    *(f"KeyedBatchFunction.OpenContext.get_column_{name}state" for name in ("", "map_")),
+    "KeyedStream.process",
     "Report.data",
 }
 
@@ -251,10 +250,10 @@ def test_a_worker_of_spark_leaves_doors_closed_until_it_is_asked_for_a_name():
     """To serve key groups it needs a third of what they show; then they show what they do elsewhere."""
     pytest.importorskip("pyspark.sql.streaming.stateful_processor")
     code = f"""
-import pyflinklike.spark._host.streaming_host, pyflinklike.windows
+import pyflinklike.spark._host.streaming_host, pyflinklike.stores, pyflinklike.windows
 doors = [sys.modules[name] for name in {CLOSED}]
 print([getattr(each, "__wrapped__", None) for each in doors])
-unneeded = ["pyflinklike.state_processor._checkpoints", "pyflinklike.stores.lru_store", "pyflinklike.views.file", "pandas", "sqlite3"]
+unneeded = ["pyflinklike.state_processor._checkpoints", "pyflinklike.stores.registry", "pyflinklike.columns", "pyflinklike.views.file", "pandas", "sqlite3"]
 print([each for each in unneeded if each in sys.modules])
 pyflinklike.views.MaterializedView
 print(sorted({{(each.__name__, name, getattr(getattr(each, name), "__module__", "")) for each in doors for name in each.__all__}}))

@@ -716,21 +716,21 @@ def test_a_job_is_told_as_well(told: Told) -> None:
 @pytest.mark.parametrize(
     ("module", "package", "extra"),
     [
-        ("strategies", "hypothesis", "testing"),
-        ("cuts", "hypothesis", "testing"),
-        ("agreement", "hypothesis", "testing"),
+        ("testing.strategies", "hypothesis", "testing"),
+        ("columns.cuts", "hypothesis", "testing"),
+        ("testing.agreement", "hypothesis", "testing"),
     ],
 )
 def test_a_missing_package_of_a_tool_is_told_with_its_extra(
     module: str, package: str, extra: str
 ) -> None:
     """As an error of ours that is an ImportError, too."""
-    program = f"import sys; sys.modules[{package!r}] = None; import pyflinklike.testing.{module}"
+    program = f"import sys; sys.modules[{package!r}] = None; import pyflinklike.{module}"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     last = run.stderr.splitlines()[-1]
     assert last.startswith(
-        f"pyflinklike.errors.RequirementError: pyflinklike.testing.{module} needs another package, got "
+        f"pyflinklike.errors.RequirementError: pyflinklike.{module} needs another package, got "
     )
     assert last.endswith(f"pip install '.[{extra}]' in a checkout of pyflinklike")

@@ -66,7 +66,8 @@ class Program:
             f"double-{uuid.uuid4()}",
             drop_states=self.drop_states,
         )
-        return kind_of(plan.function).on_spark(plan)
+        made: Plan = kind_of(plan.function).on_spark(plan)
+        return made
 
     def group_of(self, key: str) -> int:
         """The key group of a key."""

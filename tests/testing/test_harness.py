@@ -30,7 +30,7 @@ from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness, KeyedTwoI
 LONG = ValueStateDescriptor("s", Types.LONG())
 OPTIONS = [
     *("state_backend", "restore", "max_parallelism"),
-    *("key_type", "job_parameters", "allow_pickle"),
+    *("key_type", "job_parameters", "allow_pickle", "on_error"),
 ]
 
 
@@ -175,9 +175,16 @@ def test_entries_of_an_unknown_state_are_not_counted():
     ],
 )
 def test_arguments_may_be_given_by_position(harness_class, names):
-    """The order is part of the signature; with two inputs the options are given by name."""
+    """The order is part of the signature, which shows each option, too: they are given by name."""
     parameters = signature(harness_class).parameters.values()
     assert names == [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    assert OPTIONS == [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+
+
+def test_an_unknown_option_is_refused_with_those_there_are():
+    """By name, as an option of `process` is."""
+    with pytest.raises(DeclarationTypeError, match=r"got \['backend'\]; choose from \['state_b"):
+        KeyedProcessHarness(RunningTotal(), by_user, backend=HashMapStateBackend())
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,8 @@ def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station
         has_keys = node.is_keyed
     function = function_of(node, is_batch=is_batch)
     on_error = job.settings.letters_to(out.side)
-    is_broadcast = isinstance(node, WithBroadcast)
     streaming, batch = _STATIONS[kind_of(function).inputs]
-    station = batch if is_batch and (has_keys or is_broadcast) else streaming
+    station = batch if is_batch and (has_keys or isinstance(node, WithBroadcast)) else streaming
     # A map station calls the function past the operator, and so cannot undo a call.
     if isinstance(node, (Map, FlatMap, Filter)) and on_error is None:
         station = MapStation
@@ -103,7 +102,7 @@ def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station
         key_type,
         backend,
         has_keys=has_keys,
-        states=node.states if is_broadcast else (),
+        states=node.states if isinstance(node, WithBroadcast) else (),
         on_error=on_error,
     )
 

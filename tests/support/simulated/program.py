@@ -712,7 +712,7 @@ class _Opened:
                 on_error=plan.on_error,
             )
         )
-        opened.enter(state)
+        opened.group.enter(state)
         opened.open()
         return opened
 
