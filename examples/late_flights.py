@@ -36,7 +36,7 @@ from sessions import local_session
 from pyflinklike.spark import foreach_output, key_by
 
 # The workers of Spark do not have this folder on their path.
-cloudpickle.register_pickle_by_value(sys.modules[LateAircraft.__module__])
+cloudpickle.register_pickle_by_value(sys.modules[LateAircraft.__module__])  # type: ignore[no-untyped-call]
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ KEY_GROUPS = 8
 _POLL_SECONDS = 0.2
 
 # The workers of Spark do not have the folder of the examples on their path.
-cloudpickle.register_pickle_by_value(sys.modules[LateAircraft.__module__])
+cloudpickle.register_pickle_by_value(sys.modules[LateAircraft.__module__])  # type: ignore[no-untyped-call]
 
 
 @attrs.frozen

@@ -172,8 +172,9 @@ class _Subject:
             DeclarationTypeError: The arguments do not go together.
         """
         made = self._make()
-        for each in _harnesses(made) if watch is not None else ():
-            each._operator.runtime_context.before_every_call.append(watch.end_call)
+        if watch is not None:
+            for each in _harnesses(made):
+                each._operator.runtime_context.before_every_call.append(watch.end_call)
         return made
 
     def _make(self) -> Any:
@@ -744,24 +745,21 @@ class _Check:
                 raise AssertionError(self._message(seed, _MOVED, what, [_ANOTHER_ORDER], history))
 
     def dumps(self, plans: Mapping[int, _Plan]) -> bytes:
-        """Pickle what the other process plays, with the user's modules if they pickle.
-
-        Raises:
-            DeclarationError: The function does not pickle.
-        """
+        """Pickle what the other process plays, with the user's modules if they pickle."""
         names = {str(each.get("__name__")) for each in self.code.namespaces()}
         names -= {"__main__", *cloudpickle.list_registry_pickle_by_value()}
         taken = [sys.modules[name] for name in names if name in sys.modules]
         for each in taken:
             cloudpickle.register_pickle_by_value(each)
+        dumps: Callable[[Any], bytes] = cloudpickle.dumps
         try:
-            return cloudpickle.dumps((self.subject, plans))
+            return dumps((self.subject, plans))
         except Exception:  # something in a module does not pickle: the other process imports it
             pass
         finally:
             for each in taken:
                 cloudpickle.unregister_pickle_by_value(each)
-        return cloudpickle.dumps((self.subject, plans))
+        return dumps((self.subject, plans))
 
 
 def _undisturbed(subject: _Subject, plan: _Plan, watch: ValueWatch | None = None) -> _Result:
@@ -840,24 +838,29 @@ def _ask(sent: bytes) -> Any:
         process.stdin.write(sent)
         process.stdin.flush()
         return pickle.load(process.stdout)  # written by this very module
-    except (OSError, EOFError):
-        return "its end, see its output"
-    except BaseException:  # a break by the user: its answer must not be taken for the next one
+    except BaseException as error:
+        # After a break by the user, too: its answer must not be taken for the next one.
+        _others.clear()
         process.kill()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                pipe.close()
+        if isinstance(error, (OSError, EOFError)):
+            return "its end, see its output"
         raise
-    finally:
-        if process.poll() is not None:
-            _others.clear()
 
 
 def serve() -> None:
     """Play plans that come by standard input, until it ends: the other process does this."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the function prints is no answer
-    while sys.stdin.buffer.peek(1):
+    while True:
         answer: Any
         try:
             sent = pickle.load(sys.stdin.buffer)  # from the process that started this one
+        except EOFError:
+            return
+        try:
             subject, plans = pickle.loads(sent)
             answer = {seed: _undisturbed(subject, plan) for seed, plan in plans.items()}
         except Exception as error:

@@ -133,8 +133,9 @@ def _is_data(value: Any) -> bool:
 
 
 def _digest(value: Any) -> bytes | str:
+    dumps: Callable[[Any], bytes] = cloudpickle.dumps
     try:
-        return cloudpickle.dumps(value)
+        return dumps(value)
     except Exception:  # a lock, a connection, a state within a list
         return repr(value)
 
