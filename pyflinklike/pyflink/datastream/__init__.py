@@ -34,7 +34,6 @@ from pyflinklike.pyflink._graph.async_function import (
     AsyncRetryStrategy,
 )
 from pyflinklike.pyflink._graph.job import RuntimeExecutionMode
-from pyflinklike.pyflink._legacy_backends import CustomStateBackend
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.datastream.async_data_stream import AsyncDataStream
 from pyflinklike.pyflink.datastream.checkpoint_config import (
@@ -52,6 +51,7 @@ from pyflinklike.pyflink.datastream.data_stream import (
     KeyedStream,
     WindowedStream,
 )
+from pyflinklike.pyflink.datastream.state_backend import CustomStateBackend
 from pyflinklike.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
 from pyflinklike.state.fold_functions import AggregateFunction, ReduceFunction
 from pyflinklike.windows import (
