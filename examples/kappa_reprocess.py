@@ -26,11 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from serving_view import ServingView
 from sessions import local_session
 
 from pyflinklike import KeyedProcessFunction, Row, RuntimeContext, Types, ValueStateDescriptor
 from pyflinklike.spark import history_of, key_by
-from pyflinklike.views import MaterializedView, ServingView
+from pyflinklike.views import MaterializedView
 
 EVENTS = "customer string, amount long, at timestamp"
 SPENDING = "customer string, events long, spent long"
@@ -144,9 +145,8 @@ def run(spark: SparkSession, directory: Path, events: int) -> ServingView:
 
 def main(arguments: Sequence[str]) -> None:
     serving = run(local_session("kappa"), Path(arguments[0]), 1_000)
-    serving.layers.batch.close()
-    for layers in serving.forget():
-        layers.batch.close()
+    for view, _ in (serving.layers, *serving.former):
+        view.close()
 
 
 if __name__ == "__main__":

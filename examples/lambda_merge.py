@@ -28,11 +28,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from serving_view import ServingView
 from sessions import local_session
 
 from pyflinklike import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
-from pyflinklike.views import MaterializedView, ServingView
+from pyflinklike.views import MaterializedView
 
 EVENTS = "id long, page string, at timestamp"
 DAY = dt.timedelta(days=1)
@@ -140,7 +141,7 @@ def main(arguments: Sequence[str]) -> None:
 
     serving.swap(*open_layers(spark, directory, BEGIN + 2 * DAY))
     show("after the next run of the batch layer", serving)
-    for view in (*serving.layers, *serving.forget()[0]):
+    for view in (*serving.layers, *serving.former[0]):
         view.close()
 
 

@@ -13,7 +13,7 @@ import functools
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any, NoReturn
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import attrs
 
@@ -37,14 +37,16 @@ from pyflinklike.state_processor._logs.state_infos import (
     key_columns_of,
     state_of,
 )
+from pyflinklike.stores.key_value_store import KeyValueStore
+from pyflinklike.stores.session_store import SessionStore
 from pyflinklike.stores.state_store import Cursor
 from pyflinklike.stores.store_records import (
     KeyValue,
     TimeLike,
     VersionedRecord,
-    WindowedKeyValue,
     to_instant,
 )
+from pyflinklike.stores.window_store import WindowStore
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.catalog import type_of
 
@@ -328,21 +330,39 @@ class ReadOnlyStore(ReadOnly):
                 return found
         return default
 
-    def _cursor(self, ask: Callable[[Any], Cursor[Any]], *, reverse: bool = False) -> Cursor[Any]:
-        return Cursor.merged(self._ask_groups(ask), reverse=reverse)
 
-    def _scan(
-        self, verb: str, ask: Callable[[Any], Cursor[Any]], *, reverse: bool = False
-    ) -> Cursor[Any]:
-        if self._key is NO_KEY_GIVEN:
+P = ParamSpec("P")
+T = TypeVar("T")
+_Method = Callable[Concatenate[Any, P], Cursor[T]]
+
+
+def _merge(method: _Method[P, T], *, scans: bool = False) -> _Method[P, T]:
+    """Return a store's method that asks the store in each key group and merges the answers.
+
+    Args:
+        method: The method of the store that a function has.
+        scans: Whether the method reads all keys, which has to be allowed in scope "partition".
+    """
+    verb = method.__name__
+
+    @functools.wraps(method)
+    def read(self: ReadOnlyStore, /, *args: P.args, **kwargs: P.kwargs) -> Cursor[T]:
+        if scans and self._key is NO_KEY_GIVEN:
             self._check_scan(verb)
-        return self._cursor(ask, reverse=reverse)
+        found = self._ask_groups(lambda store: getattr(store, verb)(*args, **kwargs))
+        return Cursor.merged(found, reverse=bool(kwargs.get("reverse")))
+
+    return read
+
+
+def _scan(method: _Method[P, T]) -> _Method[P, T]:
+    return _merge(method, scans=True)
 
 
 class ReadOnlyKeyValueStore(ReadOnlyStore):
     """A key-value, timestamped or LRU store to be read: Kafka Streams' ReadOnlyKeyValueStore.
 
-    It has Kafka's methods, and the reading methods of a mapping.
+    It has the reading methods of `KeyValueStore`, those of a mapping among them.
     """
 
     def get(self, key: Any, default: Any = None) -> Any:
@@ -365,37 +385,9 @@ class ReadOnlyKeyValueStore(ReadOnlyStore):
             found |= some
         return {key: found[key] for key in wanted if key in found}
 
-    def range(
-        self, from_key: Any = None, to_key: Any = None, *, reverse: bool = False
-    ) -> Cursor[KeyValue]:
-        """Return the entries from one key to another, both included; None is an open end.
-
-        Raises:
-            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
-            StateValueError: A key does not fit its type.
-        """
-        return self._scan(
-            "range", lambda store: store.range(from_key, to_key, reverse=reverse), reverse=reverse
-        )
-
-    def all(self, *, reverse: bool = False) -> Cursor[KeyValue]:
-        """Return all entries, in the order of their keys.
-
-        Raises:
-            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
-        """
-        return self._scan("all", lambda store: store.all(reverse=reverse), reverse=reverse)
-
-    def prefix_scan(self, prefix: Any, *, reverse: bool = False) -> Cursor[KeyValue]:
-        """Return the entries whose keys begin with a prefix, as `KeyValueStore.prefix_scan`.
-
-        Raises:
-            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
-            StateValueError: The prefix is None or does not fit the key's type.
-        """
-        return self._scan(
-            "prefix_scan", lambda store: store.prefix_scan(prefix, reverse=reverse), reverse=reverse
-        )
+    range = _scan(KeyValueStore[Any, Any].range)
+    all = _scan(KeyValueStore[Any, Any].all)
+    prefix_scan = _scan(KeyValueStore[Any, Any].prefix_scan)
 
     def approximate_num_entries(self) -> int:
         """Count the entries; in a replica the number is exact."""
@@ -435,82 +427,11 @@ class ReadOnlySessionStore(ReadOnlyStore):
         """
         return self._first(lambda store: store.fetch_session(key, start, end))
 
-    def fetch(self, key: Any, *, reverse: bool = False) -> Cursor[WindowedKeyValue]:
-        """Return all sessions of a key.
-
-        Raises:
-            StateValueError: The key is None or does not fit its type.
-        """
-        return self.find_sessions(key, reverse=reverse)
-
-    def fetch_range(
-        self, key_from: Any = None, key_to: Any = None, *, reverse: bool = False
-    ) -> Cursor[WindowedKeyValue]:
-        """Return all sessions of the keys from one to another, both included; None is an open end.
-
-        Raises:
-            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
-            StateValueError: A key does not fit its type.
-        """
-        return self.find_sessions_range(key_from, key_to, reverse=reverse)
-
-    def find_sessions(
-        self,
-        key: Any,
-        earliest_end: TimeLike | None = None,
-        latest_start: TimeLike | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Cursor[WindowedKeyValue]:
-        """Return sessions of a key that end at `earliest_end` or later and start by `latest_start`.
-
-        Raises:
-            StateValueError: The key is None, or an argument does not fit its type.
-        """
-        return self._cursor(
-            lambda store: store.find_sessions(key, earliest_end, latest_start, reverse=reverse),
-            reverse=reverse,
-        )
-
-    def find_sessions_range(
-        self,
-        key_from: Any = None,
-        key_to: Any = None,
-        earliest_end: TimeLike | None = None,
-        latest_start: TimeLike | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Cursor[WindowedKeyValue]:
-        """Return sessions as `find_sessions`, but of the keys from one to another, both included.
-
-        Raises:
-            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
-            StateValueError: An argument does not fit its type.
-        """
-        bounds = key_from, key_to, earliest_end, latest_start
-        return self._scan(
-            "find_sessions_range",
-            lambda store: store.find_sessions_range(*bounds, reverse=reverse),
-            reverse=reverse,
-        )
-
-    def find_ended_sessions(
-        self,
-        earliest_end: TimeLike | None = None,
-        latest_end: TimeLike | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Cursor[WindowedKeyValue]:
-        """Return the sessions of all keys that end from one time to another, both included.
-
-        Raises:
-            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
-        """
-        return self._scan(
-            "find_ended_sessions",
-            lambda store: store.find_ended_sessions(earliest_end, latest_end, reverse=reverse),
-            reverse=reverse,
-        )
+    fetch = _merge(SessionStore[Any, Any].fetch)
+    fetch_range = _scan(SessionStore[Any, Any].fetch_range)
+    find_sessions = _merge(SessionStore[Any, Any].find_sessions)
+    find_sessions_range = _scan(SessionStore[Any, Any].find_sessions_range)
+    find_ended_sessions = _scan(SessionStore[Any, Any].find_ended_sessions)
 
 
 class ReadOnlyVersionedStore(ReadOnlyStore):
@@ -538,9 +459,8 @@ class ReadOnlyVersionedStore(ReadOnlyStore):
             StateValueError: The key is None, or an argument does not fit its type.
             StoreValueError: `order` is neither "asc" nor "desc".
         """
-        return self._cursor(
-            lambda store: store.history(key, time_from, time_to, order), reverse=order == "desc"
-        )
+        found = self._ask_groups(lambda store: store.history(key, time_from, time_to, order))
+        return Cursor.merged(found, reverse=order == "desc")
 
 
 class ReadOnlyWindowStore(ReadOnlyStore):
@@ -557,58 +477,10 @@ class ReadOnlyWindowStore(ReadOnlyStore):
         """
         return self._first(lambda store: store.get(key, window_start), default)
 
-    def fetch(
-        self,
-        key: Any,
-        time_from: TimeLike | None = None,
-        time_to: TimeLike | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Cursor[tuple[int, Any]]:
-        """Return the windows of a key that begin in a range of time, as (start in ms, value).
-
-        Raises:
-            StateValueError: The key is None, or an argument does not fit its type.
-        """
-        return self._cursor(
-            lambda store: store.fetch(key, time_from, time_to, reverse=reverse), reverse=reverse
-        )
-
-    def fetch_range(
-        self,
-        key_from: Any = None,
-        key_to: Any = None,
-        time_from: TimeLike | None = None,
-        time_to: TimeLike | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Cursor[WindowedKeyValue]:
-        """Return windows as `fetch`, but of the keys from one to another; None is an open end.
-
-        Raises:
-            ScanDisabledError: The store has scope "partition", and `allow_scan` is not set.
-            StateValueError: An argument does not fit its type.
-        """
-        bounds = key_from, key_to, time_from, time_to
-        return self._scan(
-            "fetch_range",
-            lambda store: store.fetch_range(*bounds, reverse=reverse),
-            reverse=reverse,
-        )
-
-    def all(self, *, reverse: bool = False) -> Cursor[WindowedKeyValue]:
-        """Return all windows of all keys, as `fetch_range` does."""
-        return self.fetch_range(reverse=reverse)
-
-    def fetch_all(
-        self,
-        time_from: TimeLike | None = None,
-        time_to: TimeLike | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Cursor[WindowedKeyValue]:
-        """Return the windows of all keys that begin in a range of time, as `fetch_range` does."""
-        return self.fetch_range(None, None, time_from, time_to, reverse=reverse)
+    fetch = _merge(WindowStore[Any, Any].fetch)
+    fetch_range = _scan(WindowStore[Any, Any].fetch_range)
+    all = _scan(WindowStore[Any, Any].all)
+    fetch_all = _scan(WindowStore[Any, Any].fetch_all)
 
 
 _KINDS: dict[str, type[ReadOnlyStore]] = {

@@ -11,7 +11,6 @@ __all__ = [
     "PostgresView",
     "QueueOverflowError",
     "ScanDisabledError",
-    "ServingView",
     "UnknownBatchError",
     "View",
     "ViewAt",
@@ -22,7 +21,6 @@ if opens(globals()):
     from pyflinklike.views.file.materialized_view import MaterializedView
     from pyflinklike.views.postgres.postgres_view import PostgresView
     from pyflinklike.views.pull_query import ViewAt
-    from pyflinklike.views.serving_view import ServingView
     from pyflinklike.views.subscription import Change, Changes
     from pyflinklike.views.view import Freshness, View
 

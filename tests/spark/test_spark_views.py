@@ -123,13 +123,13 @@ def test_a_reprocessed_version_takes_the_place_of_the_old(spark, tmp_path):
         return {key: (row.events, row.spent) for key, row in rows.items()}
 
     assert spent(events, with_refunds=True) == served()
-    second = serving.layers.batch
+    second = serving.layers[0]
     reprocessed = {key: (row.events, row.spent) for key, row in second.as_of(0).items()}
     assert spent(events[:1], with_refunds=True) == reprocessed  # the stream's 0 was no news
     serving.rollback()
     assert spent(events[:1], with_refunds=False) == served()
     second.close()
-    serving.layers.batch.close()
+    serving.layers[0].close()
 
 
 @pytest.mark.thorough

@@ -24,7 +24,7 @@ from pyflinklike.errors import (
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.types import Types
 from pyflinklike.upsert import UpsertFunction
-from pyflinklike.views import MaterializedView, ServingView
+from pyflinklike.views import MaterializedView
 
 NAN, SIGNALLING = float("nan"), Decimal("sNaN")
 EQUAL = [1, 1.0, True, Decimal(1)]
@@ -94,16 +94,6 @@ def test_equal_parts_of_keys_are_told_apart(tmp_path):
         assert ["int", "Decimal"] == types_of(
             view.query({"a": [1, Decimal(1)]}, allow_scan=True, limit=2)
         )
-
-
-def test_equal_keys_are_told_apart_where_two_views_are_served(equal, tmp_path):
-    """Each is merged with the row of its own key."""
-    with MaterializedView("w", key="id", path=tmp_path) as speed:
-        speed.apply([{"id": True, "type": "quick"}], 0)
-        serving = ServingView(equal, speed, merge=lambda one, other: [one["type"], other["type"]])
-
-        assert ["bool", "quick"] == serving[True]
-        assert {"type": "int", "id": 1} == serving.get_many(EQUAL)[1]
 
 
 def test_rows_by_key_are_a_mapping(view):
