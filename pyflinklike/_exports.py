@@ -3,7 +3,7 @@
 
 `pin` gives the public classes and functions of a door the door's name as their `__module__`, as
 trio does.  So tracebacks and `repr` show the name that a user knows.  A pickle finds a class by its
-module and name, so modules may move behind a door, and older pickles can still be read.
+module and name, so modules may move behind a door.
 
 Two functions look into the module that `__module__` names.  `typing.get_type_hints` looks there
 for the names in the annotations of a class, so `pin` resolves them first.  `inspect.getsource` looks

@@ -74,7 +74,7 @@ def test_bytes_that_changed_are_read_as_they_were_or_refused(damage, data):
 @pytest.mark.parametrize("seed", range(10) if thorough() else range(2))
 def test_no_crafted_segment_ends_the_interpreter_or_is_blamed_on_the_program(seed):
     """With right checksums, and anything within; each is refused or read."""
-    script = Path(__file__).resolve().parents[2] / "support" / "crafted_segments.py"
+    script = Path(__file__).resolve().parents[1] / "support" / "crafted_segments.py"
     count = 2_000 if thorough() else 300
     run = subprocess.run(
         [sys.executable, str(script), str(seed), str(count)],
@@ -96,7 +96,7 @@ def test_no_crafted_segment_ends_the_interpreter_or_is_blamed_on_the_program(see
 @pytest.mark.parametrize("seed", range(10) if thorough() else range(1))
 def test_no_value_of_a_crafted_savepoint_is_blamed_on_the_program_or_takes_memory(seed):
     """With right checksums, and one value of one column replaced; every reader refuses it or reads it."""
-    script = Path(__file__).resolve().parents[2] / "support" / "crafted_values.py"
+    script = Path(__file__).resolve().parents[1] / "support" / "crafted_values.py"
     count = 400 if thorough() else 10
     run = subprocess.run(
         [sys.executable, str(script), str(seed), str(count)],

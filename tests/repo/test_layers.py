@@ -94,10 +94,6 @@ WRONG_WAY: dict[str, list[str]] = {
         "stores.registry",
         "stores.state_store",
     ],
-    "_runtime.capsule": [
-        "state_processor._logs.stored_table",
-        "views.row_codec",
-    ],
     "backends.heap.heap_backend": [
         "columns.columnar_heap",
     ],
@@ -216,7 +212,7 @@ ONLY_IN = {
     "vl_convert": ["report"],
     "rocksdict": ["backends.rocksdb.local_database"],
     "psycopg": ["views.postgres", "pyflink.datastream.connectors.jdbc"],
-    "msgspec": ["cdc", "views", "upsert", "_runtime.capsule"],
+    "msgspec": ["cdc", "views", "upsert", "_runtime.capsule", "types.plain_values"],
     "numpy": ["columns", "upsert.index.numpy_consolidation", "testing.simulation.functions"],
     "typing_extensions": ["_type_vars"],  # for type checkers only
     "pytest": ["testing"],

@@ -209,7 +209,7 @@ def _name_of(table: str) -> bytes:
 # The row of a key group
 
 
-_LAYOUT = 3
+_LAYOUT = 1
 """Version of the layout of all rows, those of entries too; raise it whenever that changes."""
 _HEADER = struct.Struct("<4sI")
 _MAGIC = b"PFK\x00"

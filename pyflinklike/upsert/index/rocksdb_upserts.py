@@ -333,7 +333,7 @@ class WrittenMark:
             os.close(file)
 
     def _read_number(self) -> int:
-        """Read the number; 0 if there is none, in a new directory or one of an older version."""
+        """Read the number; 0 if there is none, in a new directory."""
         try:
             data = (self._directory / _NAME).read_bytes()
         except FileNotFoundError:
