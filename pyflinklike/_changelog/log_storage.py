@@ -36,7 +36,6 @@ __all__ = [
 HEAD_AT = -1
 """Number of the head in a map that holds head and segments."""
 
-_FORMAT_1 = b'{"nonce":'
 _NONCE_SIZE = 16
 
 
@@ -125,9 +124,6 @@ class Head:
             CorruptStateError: The blob is no head, is damaged, or is of another format version.
         """
         with decoding(where, "the head of a key group must be what a commit wrote"):
-            # Heads of format 1 had no checksum: refused by their version, not as damaged.
-            if blob.startswith(_FORMAT_1):
-                check_version(1, where)
             text, seal = blob[:-_SEAL_SIZE], blob[-_SEAL_SIZE:]
             if seal != _seal(text):
                 msg = f"an end of {seal!r} instead of {_seal(text)!r}"

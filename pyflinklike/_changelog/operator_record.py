@@ -30,7 +30,12 @@ from typing import Any, Protocol
 
 import attrs
 
-from pyflinklike._changelog.segments import Declaration, settings_said
+from pyflinklike._changelog.segments import (
+    FORMAT_VERSION,
+    Declaration,
+    check_version,
+    settings_said,
+)
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, UnknownStateError
 
 __all__ = [
@@ -50,7 +55,6 @@ RECORD_AT = -2
 ROLL_AT = -3
 """Number of the roll in the same map."""
 
-_FORMAT = 1
 _SHOWN = 8
 """Number of key groups that a message names."""
 
@@ -83,7 +87,7 @@ class OperatorRecord:
     def to_bytes(self) -> bytes:
         """Return the record as JSON, with its checksum among its members."""
         fields = {
-            "format": _FORMAT,
+            "format": FORMAT_VERSION,
             "library": self.library,
             "uid": self.identity.name,
             "function": self.function,
@@ -108,10 +112,11 @@ class OperatorRecord:
             where: Name of the operator, for messages.
 
         Raises:
-            CorruptStateError: The blob is no record, or is damaged.
+            CorruptStateError: The blob is no record, is damaged, or is of another format.
         """
         try:
             fields = json.loads(blob)
+            check_version(fields["format"], where)
             columns = tuple((name, kind) for name, kind in fields["key_columns"])
             record = cls(
                 OperatorIdentity(fields["uid"], fields["max_parallelism"], columns, fields["key"]),
@@ -124,7 +129,7 @@ class OperatorRecord:
                 dict(fields.get("dropped", {})),
             )
             # A record is written in one way: another spelling of the same fields is damage, too.
-            whole = fields["format"] == _FORMAT and record.to_bytes() == blob
+            whole = record.to_bytes() == blob
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CorruptStateError(_describe_damage(where, blob)) from error
         if not whole:
@@ -329,8 +334,8 @@ def _describe_damage(where: str, blob: bytes) -> str:
 # The roll
 
 
-_MAGIC = b"PFR\x01"
-_HEADER = struct.Struct("<4s8sII")
+_MAGIC = b"PFR"
+_HEADER = struct.Struct("<3sB8sII")
 _CHECKSUM = struct.Struct("<I")
 _GROUP = struct.Struct("<iq")
 
@@ -361,7 +366,7 @@ class Roll:
         """Return the roll as it is stored, with its checksum."""
         plain = b"".join(_GROUP.pack(*each) for each in sorted(self.served_at.items()))
         stored = zlib.compress(plain, 1)
-        head = _HEADER.pack(_MAGIC, self.record, len(self.served_at), len(stored))
+        head = _HEADER.pack(_MAGIC, FORMAT_VERSION, self.record, len(self.served_at), len(stored))
         return head + _CHECKSUM.pack(zlib.crc32(stored, zlib.crc32(head))) + stored
 
     @classmethod
@@ -373,10 +378,12 @@ class Roll:
             where: Name of the operator, for messages.
 
         Raises:
-            CorruptStateError: The blob is no roll, or is damaged.
+            CorruptStateError: The blob is no roll, is damaged, or is of another format.
         """
         try:
-            magic, record, count, size = _HEADER.unpack_from(blob)
+            magic, version, record, count, size = _HEADER.unpack_from(blob)
+            if magic == _MAGIC:
+                check_version(version, where)
             (checksum,) = _CHECKSUM.unpack_from(blob, _HEADER.size)
             stored = blob[_HEADER.size + _CHECKSUM.size :]
             whole = magic == _MAGIC and len(stored) == size

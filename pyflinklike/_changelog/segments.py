@@ -66,9 +66,8 @@ __all__ = [
 ]
 
 
-FORMAT_VERSION = 3
-"""The format that is written; format 3 has settings in the declarations of tables."""
-_READ_VERSIONS = (2, 3)
+FORMAT_VERSION = 1
+"""The format of a log: of its segments and heads, and of the record and the roll beside them."""
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 """Largest plain body of a segment with more than one entry, in bytes.
@@ -196,12 +195,9 @@ def check_version(version: int, where: str) -> None:
     Raises:
         CorruptStateError: The version is not read.
     """
-    if version not in _READ_VERSIONS:
-        msg = (
-            f"{where}: this version of pyflinklike reads state formats "
-            f"{' and '.join(map(str, _READ_VERSIONS))}, got format {version}; run the version that wrote it"
-        )
-        raise CorruptStateError(msg)
+    if version != FORMAT_VERSION:
+        msg = f"{where}: this version of pyflinklike reads format {FORMAT_VERSION} of state"
+        raise CorruptStateError(f"{msg}, got format {version}; run the version that wrote it")
 
 
 def _plain(stored: bytes, flags: int, size: int) -> bytes:
@@ -308,7 +304,7 @@ class Declaration:
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> Declaration:
-        """Return the declaration that `fields` described; format 2 had no settings.
+        """Return the declaration that `fields` described.
 
         Raises:
             ValueError, TypeError: The fields describe none.
@@ -377,7 +373,7 @@ class Declaration:
     def _check_settings(self, declared: Declaration) -> None:
         stored = {each.name: each.value for each in self.settings}
         for now in declared.settings:
-            before = stored.get(now.name, now.value)  # an earlier version knew no such setting
+            before = stored.get(now.name, now.value)  # such as the clock of a TTL that is new
             if before != now.value and before not in now.accepts:
                 raise IncompatibleStateError(
                     f"{self._what}: restored state keeps {now.name}, {before!r}, got "

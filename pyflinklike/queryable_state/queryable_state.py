@@ -225,7 +225,7 @@ class QueryableState(StateReader):
         try:
             return self._source.after(image)
         except PyflinklikeError as error:
-            # For example a purged batch, a log of an older version, another run of the query.
+            # For example a purged batch, or another run of the query.
             LOG.info("%s: all is read anew (%s)", image.where, error)
             found = self._source.latest()
             self.metrics.reopens += 1

@@ -102,7 +102,7 @@ class PickledByteArrayTypeInfo(TypeInformation[Any]):
 
     def thaw(self, stored: Any) -> Any:
         """Return the scalar itself, or a new object."""
-        return _loads(stored) if type(stored) is Pickled else stored
+        return pickle.loads(stored) if type(stored) is Pickled else stored  # noqa: S301
 
     def to_arrow(self, stored: Sequence[Any]) -> Column:
         """Write a cell of bytes for each value."""
@@ -136,35 +136,6 @@ class PickledByteArrayTypeInfo(TypeInformation[Any]):
 
     def __repr__(self) -> str:
         return "PickledByteArrayTypeInfo"
-
-
-def _loads(stored: bytes) -> Any:
-    try:
-        return pickle.loads(stored)  # noqa: S301
-    except ModuleNotFoundError as error:
-        if (error.name or "") not in _FORMER and not any(
-            m.startswith(f"{error.name}.") for m in _FORMER
-        ):
-            raise
-        return _FormerUnpickler(io.BytesIO(stored)).load()
-
-
-_FORMER = {
-    "pyflinklike.cdc.event": "pyflinklike.cdc",
-    "pyflinklike.clock": "pyflinklike",
-    "pyflinklike.stores.records": "pyflinklike.stores",
-    "pyflinklike.types.row": "pyflinklike.types.row",
-    "pyflinklike.types.times": "pyflinklike",
-    "pyflinklike.upsert.index.values": "pyflinklike.upsert",
-}
-"""Modules that pickles name which were written before there were doors, and where their names are."""
-
-
-class _FormerUnpickler(pickle.Unpickler):
-    """Finds what has moved since it was pickled."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        return super().find_class(_FORMER.get(module, module), name)
 
 
 def _dumps(value: Any) -> bytes:

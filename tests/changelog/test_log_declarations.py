@@ -142,7 +142,7 @@ def test_a_log_under_other_settings_is_written_anew_though_nothing_changed(store
 
 @pytest.mark.parametrize(("before", "now"), [(COUNT, SIZED), (SIZED, COUNT)], ids=["new", "gone"])
 def test_a_setting_that_only_one_program_has_is_not_compared(store, before, now):
-    """An earlier version of the library wrote none."""
+    """Such as the clock of a TTL that is new, or gone."""
     Worker(before).batch(store, a=1)
     worker = Worker(now)
     worker.load(store)

@@ -1,32 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pickles of public values: what they name, and that those of the commit before can be read.
+"""Pickles of public values: what they name, and that they keep their bytes as keys.
 
 Two kinds of pickles are told apart.
 
 * `DURABLE`: values that a program may keep in state of `Types.PICKLED_BYTE_ARRAY()`, alone or
-  within its own.  They are read for as long as the state is kept.  As a key of such a type
-  is told from others by its bytes, even the bytes stay the same.
-* `SENT`: what a program declares and sends to its workers.  The same version of pyflinklike
-  writes and reads them; they are here so that modules can move without anybody's noticing.
-
-`pickles_before.json` has the bytes of all, in hexadecimal, as the commit before wrote them:
-
-    PYTHONPATH=<tree of that commit>:tests/repo \
-        python -c "import test_pickles; test_pickles.write()"
-
-`pickles_before_doors.json` has those of `DURABLE` from before there were doors, when pickles
-named the modules behind them (`pyflinklike.types.row._restore`).
+  within its own.  A key of such a type is found by its bytes, so these stay the same.
+* `SENT`: what a program declares and sends to its workers.
 """
 
 from __future__ import annotations
 
 import copy
 import io
-import json
 import pickle
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,9 +23,6 @@ import pyflinklike as flink
 from pyflinklike import Types, cdc, errors, stores, upsert, views
 from pyflinklike._exports import DOORS
 from pyflinklike.types import Pickled
-
-BEFORE = Path(__file__).with_name("pickles_before.json")
-BEFORE_DOORS = Path(__file__).with_name("pickles_before_doors.json")
 
 
 class Summing(flink.AggregateFunction):
@@ -206,18 +191,6 @@ KEYS = {
 }
 
 
-def write() -> None:
-    """Write the pickles of the tree that is imported."""
-    pickles = {name: pickle.dumps(make(), 5).hex() for name, make in VALUES.items()}
-    BEFORE.write_text(json.dumps(pickles, indent=1) + "\n", encoding="utf-8")
-
-
-def stored(file: Path) -> dict[str, bytes]:
-    """The pickles in a file by name."""
-    pickles = json.loads(file.read_text(encoding="utf-8"))
-    return {name: bytes.fromhex(data) for name, data in pickles.items()}
-
-
 def comparable(value: Any) -> Any:
     """The value, or of an error what tells it from another."""
     return (type(value), value.args) if isinstance(value, Exception) else (type(value), value)
@@ -240,20 +213,6 @@ def ours_named_in(data: bytes) -> set[str]:
     naming = Naming(data)
     naming.load()
     return {module for module in naming.modules if module.partition(".")[0] == "pyflinklike"}
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_what_the_commit_before_pickled_is_read(name: str):
-    """Its bytes become an equal value, whatever has moved since."""
-    assert comparable(pickle.loads(stored(BEFORE)[name])) == comparable(VALUES[name]())
-
-
-@pytest.mark.parametrize("name", sorted(DURABLE.keys() & stored(BEFORE_DOORS).keys()))
-def test_what_state_may_hold_from_before_the_doors_is_read(name: str):
-    """It names modules that have gone since: the type knows where their names are."""
-    read = Types.PICKLED_BYTE_ARRAY().thaw(Pickled(stored(BEFORE_DOORS)[name]))
-
-    assert comparable(read) == comparable(DURABLE[name]())
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -128,7 +128,7 @@ class AllStates(KeyedProcessFunction):
         self.stores = {each.name: of.get_store(each) for each in _STORES}
 
     def _with_ttl(self, descriptor: Any) -> Any:
-        # A checkpoint of an earlier commit is read in years, too, and Spark's clock is that of the day.
+        # So long that nothing expires by Spark's clock, which is that of the day.
         ttl = StateTtlConfig.new_builder(Time.days(36_500))
         if self.compacted_every:
             period = Time.milliseconds(self.compacted_every)

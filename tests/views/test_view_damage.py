@@ -276,7 +276,7 @@ def test_the_mark_of_another_file_says_nothing(tmp_path, path):
         "CREATE INDEX more ON rows (row)",
         "DROP INDEX changes_by_seq",
         "ALTER TABLE rows ADD COLUMN more",
-        "PRAGMA user_version = 1",
+        "PRAGMA user_version = 2",
     ],
 )
 def test_a_file_with_other_tables_than_ours_is_refused(path, statement):

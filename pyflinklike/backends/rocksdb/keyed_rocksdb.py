@@ -210,7 +210,7 @@ def _name_of(table: str) -> bytes:
 # The row of a key group
 
 
-_LAYOUT = 3
+_LAYOUT = 1
 """The version of the layout of all rows, also of entries; raise it whenever the layout changes."""
 _HEADER = struct.Struct("<4sI")
 _MAGIC = b"PFK\x00"

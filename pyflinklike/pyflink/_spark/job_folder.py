@@ -82,13 +82,8 @@ __all__ = [
 ]
 
 
-_FORMAT = 3
-_FORMAT_WITH_SAVEPOINT = 4
-"""The format of a job that began with a savepoint, which versions that know none must not go on with."""
-_FORMAT_ELSEWHERE = 5
-"""The format of a folder that is not on this machine: with versions of files."""
+_FORMAT = 1
 _ROWS = re.compile(r"/*(/.*)/sources/\d+/\d{10}\.parquet", re.DOTALL)
-_FORMATS = (_FORMAT, _FORMAT_WITH_SAVEPOINT, _FORMAT_ELSEWHERE)
 
 
 def folder_name(job_name: str) -> str:
@@ -305,10 +300,10 @@ class JobFolder:
                 "job.json; restore it from a copy, or begin anew with another execution.checkpointing.dir"
             )
             raise CorruptStateError(msg)
-        if found is not None and found.get("format") not in _FORMATS:
+        if found is not None and found.get("format") != _FORMAT:
             msg = (
-                f"a job's folder of format {', '.join(map(str, _FORMATS))} is read, got "
-                f"{found.get('format')!r}; use the version of pyflinklike that wrote it"
+                f"this version of pyflinklike reads format {_FORMAT} of a job's folder, got "
+                f"{found.get('format')!r} in {str(self.path)!r}; use the version that wrote it"
             )
             raise CorruptStateError(msg)
         return found
@@ -398,7 +393,7 @@ class JobFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         saved = self.savepoint
         begun = {
-            "format": _FORMAT if saved is None else _FORMAT_WITH_SAVEPOINT,
+            "format": _FORMAT,
             "name": self._settings.name,
             "token": token,
             "partitions": facts.partitions,
@@ -411,7 +406,7 @@ class JobFolder:
                 "id": savepoint_id(saved.manifest),
             }
         if isinstance(self.path, RemotePath):
-            begun.update(format=_FORMAT_ELSEWHERE, address=str(self.path))
+            begun["address"] = str(self.path)
         write_json(self.path / JOB_FILE, begun)
         return begun
 

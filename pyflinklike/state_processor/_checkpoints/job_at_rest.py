@@ -285,10 +285,9 @@ class _Rows:
         table = pq.read_table(self._read(), columns=["part"])
         return [each for each in table.column("part").to_pylist() if each is not None]
 
-    def elements(self) -> int | None:
-        """Return the number of elements in it; None if a former version has not noted it."""
-        said = (pq.read_schema(self._read()).metadata or {}).get(ELEMENTS)
-        return None if said is None else int(said)
+    def elements(self) -> int:
+        """Return the number of elements in it."""
+        return int(pq.read_schema(self._read()).metadata[ELEMENTS])
 
     def has_splits(self) -> bool:
         """Return whether a row has the number of a split."""
@@ -303,14 +302,10 @@ def _find_bounded_position(
     parts = [part for each in left for part in each.parts()]
     if parts:
         return {"left": [[part, 0] for part in parts]}, ""
-    former: Position | None = None if begun is None else begun["position"]
-    reason = "the job was begun by a former version, which has not noted it"
-    if any(each.has_splits() for each in left):
-        return (former, "" if former is not None else reason)
-    counts = [each.elements() for each in left]
-    if None not in counts and not any(counts):
+    if not any(each.has_splits() or each.elements() for each in left):
         return {"splits": 1, "read": [None]}, ""
-    if former is None:
-        return None, reason if begun is None else str(begun["reason"])
-    read = [each.elements() for each in taken]
-    return move_on(former, sum(each for each in read if each is not None)), ""
+    if begun is None or begun["position"] is None:
+        return None, "the job has not noted it" if begun is None else str(begun["reason"])
+    if any(each.has_splits() for each in left):
+        return begun["position"], ""
+    return move_on(begun["position"], sum(each.elements() for each in taken)), ""

@@ -78,8 +78,7 @@ def read_state_changes(
 
     Raises:
         UnknownStateError: There is no such state or operator.
-        UnknownBatchError: A batch of the range, or the batch before it, is not retained.  If the
-            range holds a compaction by an older version, the message of Spark's error says so.
+        UnknownBatchError: A batch of the range, or the batch before it, is not retained.
         CorruptStateError: The operator's record or heads are damaged.  If the changes do not lead
             from one state to the other, the message of Spark's error says so.
         HostError: Spark cannot read the checkpoint, or no batch is committed yet.

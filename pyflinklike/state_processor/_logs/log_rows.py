@@ -74,7 +74,7 @@ class GroupChanges:
 
         Raises:
             CorruptStateError: A segment or the head is damaged, or does not follow.
-            UnknownBatchError: It compacted, and an older version did not note its own changes.
+            UnknownBatchError: It compacted, and its own changes were not noted.
         """
         segments = [read_segment(blob, where) for blob in commit.segments]
         noted = Head.from_bytes(head, where)
@@ -84,8 +84,8 @@ class GroupChanges:
         is_compaction = bool(noted.snapshot_bytes) and bool(snapshot)
         if (is_compaction or commit.removed) and not own:
             msg = (
-                f"{where}: what a batch changed is told of compactions that noted it, got one of an "
-                "older version; use diff_state() of the state before and after"
+                f"{where}: a compaction must note what its batch changed, got one without a note; use "
+                "diff_state() of the state before and after"
             )
             raise UnknownBatchError(msg)
         if not is_compaction:

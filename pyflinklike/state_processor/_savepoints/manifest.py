@@ -43,11 +43,6 @@ HISTORY = "_history.json"
 TIMERS = "timers"
 """Name of the rows of timers, where the rows of a state have the state's name."""
 _FORMAT = 1
-_FORMAT_OF_JOBS = 2
-"""The format of savepoints that tell of a job, which versions that know no job must not read."""
-_FORMAT_OF_HISTORY = 3
-"""The format of savepoints that a batch wrote: a stream that begins with one must begin where it ended."""
-_FORMATS = (_FORMAT, _FORMAT_OF_JOBS, _FORMAT_OF_HISTORY)
 _LONGEST_NAME = 200
 
 
@@ -151,15 +146,12 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the manifest as it is stored."""
-        fields = attrs.asdict(self, recurse=False)
+        fields = {"format": _FORMAT, **attrs.asdict(self, recurse=False)}
         fields["operators"] = [encode_operator(each) for each in self.operators]
-        job, history = fields.pop("job"), fields.pop("history")
-        if history is not None:
-            fields = {"format": _FORMAT_OF_HISTORY, **fields, "history": attrs.asdict(history)}
-        elif job is not None:
-            fields = {"format": _FORMAT_OF_JOBS, **fields, "job": attrs.asdict(job)}
-        else:
-            fields = {"format": _FORMAT, **fields}
+        for name in ("job", "history"):
+            part = fields.pop(name)
+            if part is not None:
+                fields[name] = attrs.asdict(part)
         return seal(fields)
 
     @classmethod
@@ -178,8 +170,8 @@ class Manifest:
             checksum = fields.pop("checksum", None)
             is_whole = checksum == zlib.crc32(_compact(fields))
             found = fields.pop("format")
-            if found not in _FORMATS:
-                msg = f"{where}: this version of pyflinklike reads the savepoint formats up to {_FORMAT_OF_HISTORY}"
+            if found != _FORMAT:
+                msg = f"{where}: this version of pyflinklike reads format {_FORMAT} of savepoints"
                 raise CorruptStateError(
                     f"{msg}, got {found}; read it with the version that wrote it"
                 )
@@ -187,9 +179,9 @@ class Manifest:
             if not is_whole:
                 msg = f"{where}: {MANIFEST} must be as it was written, got another checksum"
                 raise CorruptStateError(f"{msg} than {checksum}; take the savepoint again")
-            if found == _FORMAT_OF_JOBS:
+            if "job" in fields:
                 fields["job"] = SavedJob.from_json(fields["job"])
-            if found == _FORMAT_OF_HISTORY:
+            if "history" in fields:
                 fields["history"] = SavedHistory.from_json(fields["history"])
             return cls(operators=operators, **fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -283,7 +283,7 @@ def _damage(table: str, first: Any) -> Damage:
 
 
 _APPLICATION_ID = 0x7066_6C76  # "pflv", so that no other program's file is taken for a view
-_FORMAT = 2
+_FORMAT = 1
 _SCHEMA = [
     """CREATE TABLE about (name TEXT NOT NULL, key_columns TEXT NOT NULL,
         identity INTEGER NOT NULL, checksum INTEGER NOT NULL)""",

@@ -372,17 +372,6 @@ def test_files_that_end_are_left_by_their_names(tmp_path):
     assert [] == after.left(after.read([0]).position(0))
 
 
-def test_a_folder_of_a_former_version_may_not_know(tmp_path):
-    """A source in the middle has no position there; one at its end has."""
-    folder = Folder(tmp_path, totals, **BY_TWO).read([0], [1], [2], [3])
-    for path in folder.folder.source(0).glob("[0-9]*.parquet"):
-        pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
-    (folder.folder.source(0) / "_position.json").unlink()
-
-    assert "the job was begun by a former version, which has not noted it" == folder.position(1)
-    assert [] == folder.left(folder.position(3))
-
-
 def test_a_stream_of_sparks_has_the_offset_of_its_note(tmp_path):
     """Which only the source understands."""
     folder = Folder(tmp_path, totals)

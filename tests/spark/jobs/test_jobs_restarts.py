@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter, defaultdict
 from random import Random
 from subprocess import TimeoutExpired
@@ -130,6 +131,27 @@ def test_a_cancelled_job_goes_on_where_it_was(tmp_path):
     assert ["a 1", "a 2", "a 3", "b 1", "c 1"] == sorted(written(tmp_path / "out"))
     assert (JobStatus.RUNNING, JobStatus.CANCELED) == (running, second.get_job_status().result())
     assert not (tmp_path / "checkpoints" / "counts").exists()
+
+
+@pytest.mark.restarts("job: its folder copied", "goes on")
+@pytest.mark.usefixtures("shipped_module")
+def test_a_job_goes_on_from_a_copy_of_its_folder(tmp_path):
+    """The copy is put in the folder's place, and its files have the times of now."""
+    add(tmp_path, "one", "a", "b", "a")
+    first = started(tmp_path)
+    until(tmp_path, 3)
+    first.cancel().result()
+    folder = tmp_path / "checkpoints"
+    shutil.copytree(folder, tmp_path / "copy", copy_function=shutil.copyfile)
+    shutil.rmtree(folder)
+    (tmp_path / "copy").rename(folder)
+    add(tmp_path, "two", "a")
+
+    second = started(tmp_path)
+    until(tmp_path, 4)
+    second.cancel().result()
+
+    assert ["a 1", "a 2", "a 3", "b 1"] == sorted(written(tmp_path / "out"))
 
 
 @pytest.mark.usefixtures("shipped_module")

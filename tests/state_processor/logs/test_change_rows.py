@@ -258,7 +258,7 @@ def test_what_a_key_group_began_with_is_what_its_first_batch_changed():
 
 
 def test_a_compaction_that_noted_nothing_is_refused():
-    """As that of an older version: its batch may have changed anything."""
+    """Its batch may have changed anything."""
     replica = Noted()
     play(replica, [("update", "a", "x", 1)])
     play(replica, [("update", "a", "x", 2), ("compact", "a", "x", 0)])

@@ -1,19 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose state an earlier commit wrote, and what they gave when they went on there.
+"""Programs of every kind that go on from a snapshot or from a directory of a savepoint.
 
-    python tests/support/former_programs.py <folder>     # with that commit's pyflinklike on PYTHONPATH
-
-Each program is driven up to a point, its harness gives a snapshot, and a restored harness is driven
-further.  The folder gets the snapshots of both backends and the outputs of what came after them, so
-that a test can restore the former snapshots with the code of today; and of some programs the
-directories of savepoints.
+Each program is driven up to a point and its state is saved; a restored harness is driven further.
 """
 
 from __future__ import annotations
 
-import sys
-import tempfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,7 +63,6 @@ from pyflinklike.windows import (
 
 __all__ = [
     "BACKENDS",
-    "IN_DIRECTORIES",
     "PROGRAMS",
     "Program",
     "backends_of",
@@ -416,21 +407,6 @@ PROGRAMS: dict[str, Program] = {
 }
 
 
-IN_DIRECTORIES = (
-    "values",
-    "values with a TTL",
-    "values with a TTL of event time",
-    "every state and store",
-    "two inputs",
-    "broadcast",
-    "windows: tumbling, late",
-    "windows: sessions",
-    "windows: of a count, sliding",
-    "windows: tumbling, evicted",
-)
-"""Programs of which a savepoint was written as a directory, too; bdb14fe could not of folds and joins."""
-
-
 def backends_of(name: str) -> list[str]:
     """The backends that a program runs on: columns are on the heap."""
     return ["heap"] if name == "columns" else list(BACKENDS)
@@ -464,31 +440,3 @@ def outputs_after(program: Program, backend: str, snapshot: bytes | Path) -> lis
     begun = snapshot if isinstance(snapshot, bytes) else open_savepoint(snapshot)
     with program.make(state_backend=BACKENDS[backend](), restore=begun) as harness:
         return _drive(harness, program.after)
-
-
-def main(folder: Path) -> None:
-    """Write what the pyflinklike that is imported makes of each program."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_savepoints(folder / "savepoints.zip")
-    with zipfile.ZipFile(folder / "snapshots.zip", "w", zipfile.ZIP_LZMA) as archive:
-        for name, program in PROGRAMS.items():
-            for backend in backends_of(name):
-                snapshot = written(program, backend)
-                archive.writestr(f"{name}/{backend}.snapshot", snapshot)
-                lines = outputs_after(program, backend, snapshot)
-                archive.writestr(f"{name}/{backend}.outputs", "\n".join(lines))
-
-
-def _write_savepoints(path: Path) -> None:
-    with tempfile.TemporaryDirectory() as work, zipfile.ZipFile(path, "w") as archive:
-        for name in IN_DIRECTORIES:
-            for backend in backends_of(name):
-                folder = Path(work) / name / backend
-                folder.parent.mkdir(exist_ok=True)
-                saved(PROGRAMS[name], backend, folder)
-                for each in sorted(folder.rglob("*")):
-                    archive.write(each, each.relative_to(work), zipfile.ZIP_LZMA)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
