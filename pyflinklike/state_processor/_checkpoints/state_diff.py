@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
-from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.spark._wire.own_columns import quote
+from pyflinklike.state_processor._checkpoints.spark_types import as_type, common_type, has_map
 
-__all__ = ["STATE_COLUMN", "as_type", "diff_state"]
+__all__ = ["STATE_COLUMN", "diff_state"]
 
 
 _SAID = frozenset(
@@ -64,7 +64,7 @@ def diff_state(
         msg = f"diff_state compares DataFrames of one state by {names or 'some columns'}, got "
         got = f"columns {before.columns} and {after.columns}"
         raise DeclarationValueError(f"{msg}{got}; read both with read_state(), or give on=[...]")
-    maps = [name for name in names if _has_map(before.schema[name].dataType)]
+    maps = [name for name in names if has_map(before.schema[name].dataType)]
     if maps:
         msg = (
             f"diff_state tells entries apart by columns that can be compared, got {maps} with maps"
@@ -115,7 +115,7 @@ def _alike(before: DataFrame, after: DataFrame, name: str) -> tuple[DataFrame, D
     one, other = before.schema[name].dataType, after.schema[name].dataType
     if one == other:
         return before, after
-    kind = _common_type(other, one)
+    kind = common_type(other, one)
     column = F.col(quote(name))
     return (
         before.withColumn(name, as_type(column, one, kind)),
@@ -137,68 +137,4 @@ def _side(frame: DataFrame, names: Sequence[str], said: Sequence[str], side: str
 def _comparable(frame: DataFrame, name: str) -> Column:
     """Return the column, or its text if it holds a map, which Spark cannot compare."""
     column = F.col(quote(name))
-    return column.cast("string") if _has_map(frame.schema[name].dataType) else column
-
-
-def _has_map(kind: st.DataType) -> bool:
-    if isinstance(kind, st.ArrayType):
-        return _has_map(kind.elementType)
-    if isinstance(kind, st.StructType):
-        return any(_has_map(field.dataType) for field in kind.fields)
-    return isinstance(kind, st.MapType)
-
-
-_WIDER: tuple[tuple[type[st.DataType], ...], ...] = (
-    (st.ByteType, st.ShortType, st.IntegerType, st.LongType, st.StringType),
-    (st.FloatType, st.DoubleType),
-)
-"""Chains of types in which each type has all values of the one before; text shows any integer."""
-
-
-def _common_type(one: st.DataType, other: st.DataType) -> st.DataType:
-    """Return the type that has all values of both: the wider number, the fields of both structs.
-
-    If the types have nothing in common, the first one is returned.
-    """
-    if isinstance(one, st.StructType) and isinstance(other, st.StructType):
-        mine = {field.name: field.dataType for field in one.fields}
-        theirs = {field.name: field.dataType for field in other.fields}
-        both = {
-            name: _common_type(kind, theirs.get(name, kind))
-            for name, kind in {**theirs, **mine}.items()
-        }
-        return st.StructType([st.StructField(name, kind) for name, kind in both.items()])
-    if isinstance(one, st.ArrayType) and isinstance(other, st.ArrayType):
-        return st.ArrayType(_common_type(one.elementType, other.elementType))
-    if isinstance(one, st.MapType) and isinstance(other, st.MapType):
-        return st.MapType(one.keyType, _common_type(one.valueType, other.valueType))
-    for chain in _WIDER:
-        if type(one) in chain and type(other) in chain:
-            return max(one, other, key=lambda kind: chain.index(type(kind)))
-    return one
-
-
-def as_type(column: Column, kind: st.DataType, wanted: st.DataType) -> Column:
-    """Convert a column to another type: fields go by name, and a missing field becomes null.
-
-    Args:
-        column: The column to convert.
-        kind: The type of `column`.
-        wanted: The type of the result.
-    """
-    if isinstance(kind, st.StructType) and isinstance(wanted, st.StructType):
-        mine = {field.name: field.dataType for field in kind.fields}
-        fields = [
-            as_type(column[name], mine[name], each).alias(name)
-            if name in mine
-            else F.lit(None).cast(each).alias(name)
-            for name, each in ((field.name, field.dataType) for field in wanted.fields)
-        ]
-        return F.when(column.isNotNull(), F.struct(*fields))
-    if isinstance(kind, st.ArrayType) and isinstance(wanted, st.ArrayType):
-        inner, outer = kind.elementType, wanted.elementType
-        return F.transform(column, lambda each: as_type(each, inner, outer))
-    if isinstance(kind, st.MapType) and isinstance(wanted, st.MapType):
-        held, needed = kind.valueType, wanted.valueType
-        return F.transform_values(column, lambda _, each: as_type(each, held, needed))
-    return column.try_cast(wanted)
+    return column.cast("string") if has_map(frame.schema[name].dataType) else column

@@ -43,7 +43,7 @@ from pyflinklike.state_processor._checkpoints.group_job import (
     map_frame,
     spark_schema,
 )
-from pyflinklike.state_processor._checkpoints.state_diff import as_type
+from pyflinklike.state_processor._checkpoints.spark_types import as_type, differs_as, is_wider
 from pyflinklike.state_processor._edits.saved_files import Frames
 from pyflinklike.state_processor._logs.column_values import show_column, store_column, type_to_show
 from pyflinklike.state_processor._logs.group_reader import TimersReader
@@ -241,43 +241,10 @@ def _fit_column(frame: DataFrame, field: st.StructField, what: str) -> Column:
     column = F.col(quote(field.name))
     if given == field.dataType:
         return column.alias(field.name)
-    if not _may_become(given, field.dataType):
+    if not is_wider(field.dataType, given):
         msg = f"{what}: column {field.name!r} is {field.dataType.simpleString()}"
         raise DeclarationTypeError(f"{msg}, got {given.simpleString()}; cast it")
     return column.cast(field.dataType).alias(field.name)
-
-
-_WIDER: tuple[tuple[type[st.DataType], ...], ...] = (
-    (st.ByteType, st.ShortType, st.IntegerType, st.LongType),
-    (st.FloatType, st.DoubleType),
-)
-
-
-def _may_become(given: st.DataType, wanted: st.DataType) -> bool:
-    """Return whether a cast keeps every value: to a wider number, also within nested types.
-
-    Spark casts the fields of a struct by position, whatever their names; so the names must agree.
-    """
-    match given, wanted:
-        case st.NullType(), _:
-            return True
-        case st.ArrayType(), st.ArrayType():
-            return _may_become(given.elementType, wanted.elementType)
-        case st.MapType(), st.MapType():
-            keys = _may_become(given.keyType, wanted.keyType)
-            return keys and _may_become(given.valueType, wanted.valueType)
-        case st.StructType(), st.StructType():
-            pairs = zip(given.fields, wanted.fields)
-            return given.names == wanted.names and all(
-                _may_become(one.dataType, other.dataType) for one, other in pairs
-            )
-        case st.DecimalType(), st.DecimalType():
-            whole = wanted.precision - wanted.scale >= given.precision - given.scale
-            return whole and wanted.scale >= given.scale
-    kinds = type(given), type(wanted)
-    chain = next((each for each in _WIDER if set(kinds) <= {*each}), ())
-    is_wider = bool(chain) and chain.index(kinds[0]) <= chain.index(kinds[1])
-    return is_wider or given == wanted
 
 
 def entry_of(rows: StateRows) -> list[str]:
@@ -332,7 +299,7 @@ def cast_values(
     value = F.col("value")
     try:
         cast = frame.withColumn("value", as_type(value, kind, wanted))
-        unfit = frame.where(_misfits(value, kind, wanted, lossy=lossy))
+        unfit = frame.where(differs_as(value, kind, wanted, lossy=lossy))
     except AnalysisException as error:
         msg = f"{what}: cast_state takes what Spark can cast, got {stored!r} to {type_info!r}"
         raise DeclarationTypeError(f"{msg}; use transform_state() and with_state()") from error
@@ -349,36 +316,6 @@ def cast_values(
 
 def _same_columns(frame: DataFrame, like: DataFrame) -> DataFrame:
     return frame.select(*map(quote, like.columns))
-
-
-def _misfits(column: Column, kind: st.DataType, wanted: st.DataType, *, lossy: bool) -> Column:
-    """Return whether a value or a part of it changes in another type, or does not fit it."""
-    if isinstance(kind, st.StructType) and isinstance(wanted, st.StructType):
-        theirs = {field.name: field.dataType for field in wanted.fields}
-        found = F.lit(False)
-        for field in kind.fields:
-            part = column[field.name]
-            if field.name in theirs:
-                other = theirs[field.name]
-                found = found | _misfits(part, field.dataType, other, lossy=lossy)
-            elif not lossy:
-                found = found | part.isNotNull()
-        return F.coalesce(found, F.lit(False))
-    if isinstance(kind, st.ArrayType) and isinstance(wanted, st.ArrayType):
-        inner, outer = kind.elementType, wanted.elementType
-        some = F.exists(column, lambda each: _misfits(each, inner, outer, lossy=lossy))
-        return F.coalesce(some, F.lit(False))
-    if isinstance(kind, st.MapType) and isinstance(wanted, st.MapType):
-        held, needed = kind.valueType, wanted.valueType
-        each_value = F.map_values(column)
-        some = F.exists(each_value, lambda each: _misfits(each, held, needed, lossy=lossy))
-        return F.coalesce(some, F.lit(False))
-    if kind == wanted:
-        return F.lit(False)
-    cast = column.try_cast(wanted)
-    back = cast if lossy else cast.try_cast(kind)
-    differs = back.isNull() if lossy else ~back.eqNullSafe(column)
-    return column.isNotNull() & differs
 
 
 # Folds of values by a user's function: Spark brings the rows of an entry together, sorted and

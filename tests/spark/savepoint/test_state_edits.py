@@ -4,7 +4,7 @@
 import pytest
 from pyspark.sql import types as st
 
-from pyflinklike.state_processor._edits.state_edits import _may_become
+from pyflinklike.state_processor._checkpoints.spark_types import is_wider
 
 INT, LONG, DOUBLE, TEXT = st.IntegerType(), st.LongType(), st.DoubleType(), st.StringType()
 
@@ -28,7 +28,7 @@ def row(**fields):
 )
 def test_a_wider_number_is_taken_and_never_the_reverse(given, wanted):
     """Also within arrays, maps and rows: what Spark would cut off there nobody sees."""
-    assert (True, False) == (_may_become(given, wanted), _may_become(wanted, given))
+    assert (True, False) == (is_wider(wanted, given), is_wider(given, wanted))
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_a_wider_number_is_taken_and_never_the_reverse(given, wanted):
 )
 def test_what_would_change_a_value_is_refused(given, wanted):
     """Spark casts all of these without a word: fractions go, fields change places."""
-    assert not _may_become(given, wanted)
+    assert not is_wider(wanted, given)
