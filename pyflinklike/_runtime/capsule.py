@@ -353,7 +353,8 @@ class CapsuleMaker:
         if not called.has_key:
             return ()
         if spec.namespace_type is not None:
-            rows: Any = (each for each in table.scan() if each[0][0] == key)
+            keyed: Any = table.scan()
+            rows: Any = (each for each in keyed if each[0][0] == key)
         else:
             self._staged.current.key = key
             rows = ((key, *item) for item in table.items())

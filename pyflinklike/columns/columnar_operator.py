@@ -409,7 +409,8 @@ class BatchCapsules:
                 return None
             form, element = "arrow", record
         key_type = self._writer.key_type
-        found: list[Any] = [each.table for each in (*self._assembled.values(), *self._queues)]
+        holders: list[Any] = [*self._assembled.values(), *self._queues]
+        found = [each.table for each in holders]
         try:
             tables = [
                 (

@@ -222,4 +222,4 @@ def plain_decoder(
     return msgspec.msgpack.Decoder(ext_hook=lambda code, data: restorers[code](data)).decode
 
 
-_unpack = plain_decoder({})
+_unpack: Callable[[Any], Any] = plain_decoder({})
