@@ -238,7 +238,7 @@ class RemotePath:
 
     def _conflict(self, version: int) -> HostError:
         return HostError(
-            "only one run at a time may write a job's folder, but another one has written "
+            "a job's folder is written by one run at a time, got another one that has written "
             f"{self._of_version(version)!r} meanwhile; cancel one of them, and start the other again"
         )
 
@@ -281,7 +281,7 @@ def local_path(path: str) -> Path:
     """Return the path of a file on this machine.
 
     Raises:
-            HostError: The address names another machine or a remote file system.
+        HostError: The address names another machine or a remote file system.
     """
     if "://" not in path and not path.startswith("file:"):
         return Path(path)

@@ -256,8 +256,8 @@ _INSTEAD: Final = {
     "max.request.size": "kafka.message.max.bytes",
     "partitioner.class": "kafka.partitioner",
     "max.poll.records": "nothing: a task reads its whole range",
-    # settings of this data source itself
     # Settings of this data source itself
+    "auto.offset.reset": "the option startingOffsets",
     "enable.auto.commit": "nothing: offsets are kept in the checkpoint",
     "enable.auto.offset.store": "nothing: offsets are kept in the checkpoint",
     "enable.partition.eof": "nothing: the reader needs it and sets it",

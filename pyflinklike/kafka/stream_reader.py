@@ -280,7 +280,7 @@ def stream_reader(options: ReaderOptions) -> DataSourceStreamReader:
     if options.max_offsets is not None:
         msg = (
             "maxOffsetsPerTrigger needs PySpark 4.2 or newer, which gives a Python source the start of a "
-            "micro-batch starts; leave the option out, or upgrade"
+            "micro-batch; leave the option out, or upgrade"
         )
         raise HostError(msg)
     return KafkaStreamReader(options)

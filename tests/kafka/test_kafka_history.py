@@ -92,5 +92,5 @@ def test_ends_of_another_form_are_refused(brokers, text):
     """With the form that they have."""
     options = {**brokers.options, "subscribe": "t", "endingOffsets": text}
 
-    with pytest.raises(DeclarationValueError, match="endingOffsets are as"):
+    with pytest.raises(DeclarationValueError, match="endingOffsets must be like"):
         KafkaHistory(is_own=False).pin(options)

@@ -219,7 +219,7 @@ def once(brokers, topic, **settings):
 def test_a_sink_that_asks_for_exactly_once_is_refused_when_its_job_starts(brokers, topic):
     """With the one setting that lets all such sinks of a script write, and what each of them gives then."""
     with pytest.raises(
-        HostError, match=r"drop_repeats gives a reader each once; or give AT_LEAST_ONCE"
+        HostError, match=r"drop_repeats gives a reader each record once; or give AT_LEAST_ONCE"
     ):
         once(brokers, topic).execute()
     with pytest.raises(DeclarationValueError, match="is 'at-least-once', got 'exactly-once'"):
@@ -280,5 +280,5 @@ def test_a_stream_goes_on_at_the_offsets_of_a_savepoint(brokers, topic):
     found = source.find_beginning_at(json.dumps(Offsets({(topic, 0): 2}).to_json()))
 
     assert {topic: {"0": 2, **{str(each): -2 for each in range(1, count)}}} == json.loads(found)
-    with pytest.raises(CorruptStateError, match=r"offsets of pyflinklike\.kafka are expected"):
+    with pytest.raises(CorruptStateError, match=r"must hold offsets of pyflinklike\.kafka"):
         source.find_beginning_at('{"logOffset": 3}')

@@ -100,7 +100,7 @@ def test_offsets_by_partition(brokers, topic):
 
 
 def test_an_offset_that_is_not_there_is_refused(brokers, topic):
-    """Whatever a strategy says: what is gone is left out by name only."""
+    """Whatever a strategy says: what is gone is left out only by name."""
     numbers(brokers, topic, range(4))
     starting = KafkaOffsetsInitializer.offsets({KafkaTopicPartition(topic, 0): 99})
 
@@ -195,7 +195,7 @@ def test_windows_of_a_topic_through_the_functions_of_spark(brokers, topic, limit
 
 def test_a_topic_that_is_not_there_is_an_error(brokers):
     """It is not created, and not taken for an empty one."""
-    with pytest.raises(BrokerError, match="got no nowhere from the brokers"):
+    with pytest.raises(BrokerError, match="must have all topics of the subscription, got no nowhere"):
         list(stream(reading(brokers, "nowhere").build()).execute_and_collect())
 
 

@@ -132,7 +132,7 @@ def test_a_batch_reads_between_its_bounds(brokers: Brokers, topic: str):
 @pytest.mark.parametrize(
     ("bounds", "says"),
     [
-        ({"startingOffsets": '{"%s": {"0": 0}}'}, "an offset for every partition"),
+        ({"startingOffsets": '{"%s": {"0": 0}}'}, "an offset for each partition"),
         ({"startingOffsets": '{"%s": {"0": 99, "1": 0, "2": 0, "3": 0}}'}, "which ends at 2"),
         ({"endingOffsets": '{"%s": {"0": 3, "1": 0, "2": 0, "3": 0}}'}, "which ends at 2"),
         (
@@ -258,7 +258,7 @@ def test_a_restart_may_not_read_a_topic_for_files(brokers: Brokers, topic: str):
     read_up(brokers, topic)
     reader = streaming(brokers, subscribe=topic)
 
-    with pytest.raises(CorruptStateError, match=r"logOffset.*another source wrote it"):
+    with pytest.raises(CorruptStateError, match=r"logOffset.*another source wrote them"):
         reader.partitions({"logOffset": 0}, latest(reader, {"logOffset": 0}))
 
 
@@ -380,13 +380,13 @@ def test_a_range_beyond_the_end_is_refused(brokers: Brokers, topic: str, start: 
         "kafkaConsumer.pollTimeoutMs": "700",
     }
 
-    with pytest.raises(DataLossError, match="made anew or cut off at its end"):
+    with pytest.raises(DataLossError, match="made anew nor cut off at its end"):
         list(fetch(OffsetRange(topic, 0, start, end), reader_options(given, streaming=True)))
 
 
 def test_a_topic_that_is_not_there_is_named(brokers: Brokers):
     """Before anything is read."""
-    with pytest.raises(BrokerError, match="got no nowhere from the brokers"):
+    with pytest.raises(BrokerError, match="must have all topics of the subscription, got no nowhere"):
         brokers.read("nowhere")
 
 

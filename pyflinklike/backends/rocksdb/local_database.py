@@ -76,6 +76,7 @@ class LocalDatabase:
         # No write-ahead log: one write batch takes a key group from a committed state to the next,
         # and RocksDB keeps or loses batches as a whole and in order.  So a crash leaves an older
         # committed state, which its nonce shows.
+        self._write_options.disable_wal = True
         remove_stale(root, self.path)
 
     def _open_or_move(self, root: Path) -> Any:
