@@ -47,6 +47,7 @@ DOORS: Final = frozenset(
         "pyflinklike.queryable_state",
         "pyflinklike.queryable_state.http",
         "pyflinklike.report",
+        "pyflinklike.retries",
         "pyflinklike.run",
         "pyflinklike.spark",
         "pyflinklike.state_processor",

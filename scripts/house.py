@@ -69,8 +69,10 @@ CORE: Mapping[str, tuple[tuple[str, ...], str]] = {
 # Programs stand on the core, each with the programs that it imports.
 PROGRAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "aggregations": ((), "reduce, sum, min and max of keyed records"),
+    "conformance": ((), "the laws that every state backend keeps, as tests"),
+    "retries": ((), "simulate: a function that is retried, restarted and moved, on the harness"),
     "windows": (("aggregations",), "assigners, triggers, evictors, and functions of windows"),
-    "joins": (("windows",), "window joins and interval joins"),
+    "joins": (("aggregations", "windows"), "window joins and interval joins"),
     "stores": ((), "stores as Kafka Streams has them"),
     "upsert": ((), "tables by key with changes in and out, as Materialize has them"),
     "cdc": ((), "change events, and Debezium's envelopes"),

@@ -25,7 +25,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = "pyflinklike"
 _PUBLIC = (
     *sorted(DOORS),
-    "pyflinklike.testing.conformance",
+    "pyflinklike.conformance",
     "pyflinklike.testing.strategies",
 )
 """What is public is the `__all__` of these."""

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from surroundings import CHECKPOINT_FORMAT, REPOSITORY, SPARK_SETTINGS, is_installed
 
 # Before anything imports them: their asserts explain themselves as those of tests do.
-pytest.register_assert_rewrite("pyflinklike.testing.conformance", "agreement")
+pytest.register_assert_rewrite("pyflinklike.conformance", "agreement")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike._type_vars import Unpack
+from pyflinklike.aggregations._element_types import element_type
 from pyflinklike.aggregations.fold import FieldFold, Fold, Max, MaxBy, Min, MinBy, Sum
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.process_functions import KeyedProcessFunction
 from pyflinklike.spark._plan.process_options import ElementOptions, KeyedOptions
-from pyflinklike.spark._wire.element_types import element_type
 from pyflinklike.state.fold_functions import ReduceFunction
 
 __all__ = ["Folds", "WindowFolds"]

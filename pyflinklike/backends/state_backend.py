@@ -4,7 +4,7 @@
 A program chooses one `StateBackend` per operator.  It is pickled to the workers and shared by their
 threads, so it holds settings and no state.  Its `create_keyed_state_backend` makes the tables of one
 operator, a `KeyedStateBackend`.  `KeyedBackend` has the parts of these that do not depend on where
-entries lie.  If you write a backend, run `pyflinklike.testing.conformance` to check it.
+entries lie.  If you write a backend, run `pyflinklike.conformance` to check it.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from pyflinklike._checks import warn_of_short
 from pyflinklike._clock import DurationLike, to_milliseconds
 from pyflinklike._messages import instance_of, shown
 from pyflinklike._type_vars import Unpack
+from pyflinklike.aggregations._element_types import element_type
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.joins.interval_joiner import IntervalJoin, JoinBounds
@@ -39,7 +40,6 @@ from pyflinklike.spark._plan.process_options import (
     EventTimes,
     ProcessOptions,
 )
-from pyflinklike.spark._wire.element_types import element_type
 from pyflinklike.state.fold_functions import check_call, check_methods
 from pyflinklike.windows._spark import WindowResult
 from pyflinklike.windows.assigners import WindowAssigner

@@ -21,7 +21,7 @@ group, they can be used at any time.  The entries of a *namespaced* table belong
 current key and the current namespace, such as a window.  To a backend that pair is the key, but the
 key group follows from the key alone.
 
-Rules every backend keeps, and `pyflinklike.testing.conformance` checks:
+Rules every backend keeps, and `pyflinklike.conformance` checks:
 
 1. Absence is `MISSING`, never `None`; `None` is data.
 2. Entries are immutable values and are handed back equal, of the same types.

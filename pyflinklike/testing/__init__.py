@@ -8,14 +8,12 @@ from pyflinklike.testing.harnesses import (
     KeyedProcessHarness,
     KeyedTwoInputHarness,
 )
-from pyflinklike.testing.retries import simulate
 
 __all__ = [
     "BroadcastHarness",
     "HarnessChain",
     "KeyedProcessHarness",
     "KeyedTwoInputHarness",
-    "simulate",
 ]
 
 pin(globals())

@@ -5,7 +5,7 @@ Folds, windows and joins of DataFrames keep whole rows.  Some columns have no ty
 every value back unchanged: instants, decimals, intervals, arrays, maps and structs.  Their type is
 Spark's, and state names it by Spark's `simpleString`, as in `ColumnTypeInfo(decimal(10,2))`.
 
-The program itself has its own class for such a type (`pyflinklike.spark._wire.element_types`), which
+The program itself has its own class for such a type (`pyflinklike.aggregations._element_types`), which
 knows the session's time zone.  Both classes have the same signature and write the same column.
 """
 

@@ -18,6 +18,7 @@ from pyspark.sql import types as st
 from pyflinklike._checks import warn_of_short
 from pyflinklike._messages import shown
 from pyflinklike._type_vars import Unpack
+from pyflinklike.aggregations._element_types import element_type, type_of_ddl
 from pyflinklike.aggregations._spark import WindowFolds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.output_tag import OutputTag
@@ -33,7 +34,6 @@ from pyflinklike.spark._plan.process_options import (
 from pyflinklike.spark._plan.session import time_zone_of
 from pyflinklike.spark._plan.timer_use import uses_processing_timers
 from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
-from pyflinklike.spark._wire.element_types import element_type, type_of_ddl
 from pyflinklike.spark._wire.schema import key_type_of, output_schema
 from pyflinklike.state.fold_functions import AggregateFunction, ReduceFunction
 from pyflinklike.types import TypeInformation

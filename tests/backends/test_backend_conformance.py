@@ -3,7 +3,7 @@
 
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.state_backend import StateBackend
-from pyflinklike.testing.conformance import StateBackendConformance
+from pyflinklike.conformance import StateBackendConformance
 
 
 class TestHashMapStateBackend(StateBackendConformance):

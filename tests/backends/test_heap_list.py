@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.conformance.instances import MAP, Instance, through_bytes
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Shape, TableChanges, TableSpec
-from pyflinklike.testing.conformance.instances import MAP, Instance, through_bytes
 from pyflinklike.types import Types
 
 LIST = TableSpec("list", Shape.LIST, "list", Types.STRING())

@@ -7,7 +7,7 @@ import attrs
 import pytest
 from hypothesis import settings
 
-pytest.register_assert_rewrite("pyflinklike.testing.conformance", "agreement")
+pytest.register_assert_rewrite("pyflinklike.conformance", "agreement")
 
 from agreement import agreement_machine  # noqa: E402
 
@@ -20,9 +20,9 @@ from pyflinklike._changelog.working_state import (  # noqa: E402
 from pyflinklike.backends.heap.dict_tables import HeapTableData  # noqa: E402
 from pyflinklike.backends.heap.ordered_table import new_table  # noqa: E402
 from pyflinklike.backends.state_backend import KeyedBackend  # noqa: E402
+from pyflinklike.conformance import StateBackendConformance  # noqa: E402
 from pyflinklike.state.current_key import CurrentKey  # noqa: E402
 from pyflinklike.state.table import Shape, TableSpec  # noqa: E402
-from pyflinklike.testing.conformance import StateBackendConformance  # noqa: E402
 from pyflinklike.types import Types  # noqa: E402
 
 VALUE = TableSpec("value", Shape.SINGLE, "value", Types.STRING())

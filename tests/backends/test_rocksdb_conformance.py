@@ -21,8 +21,8 @@ from rocksdb_tasks import in_directory
 from pyflinklike import HashMapStateBackend, PredefinedOptions, StateBackend
 from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.backends.rocksdb.keyed_rocksdb import RocksDBKeyedStateBackend
+from pyflinklike.conformance import StateBackendConformance
 from pyflinklike.state.table import Shape
-from pyflinklike.testing.conformance import StateBackendConformance
 
 
 class RestlessKeyedStateBackend(RocksDBKeyedStateBackend):

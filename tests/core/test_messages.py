@@ -169,7 +169,7 @@ USERS = {
     "order", "args", "kwargs", "data", "error", "cause",
 }  # fmt: skip
 # Their messages are converted with what they belong to.
-LEFT = ("testing/conformance/",)
+LEFT = ("conformance/",)
 
 
 def _shown_by_repr() -> Iterator[str]:

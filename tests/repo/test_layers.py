@@ -84,8 +84,8 @@ ONLY_IN = {
     "msgspec": ["cdc", "views", "upsert", "_runtime.capsule", "pyflink.datastream.formats.json"],
     "numpy": ["columns"],
     "typing_extensions": ["_type_vars"],  # for type checkers only
-    "pytest": ["testing"],
-    "hypothesis": ["columns.cuts", "testing"],
+    "pytest": ["conformance", "testing"],
+    "hypothesis": ["columns.cuts", "conformance", "testing"],
     "rich": ["cli"],
     "click": ["cli"],
 }

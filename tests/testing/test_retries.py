@@ -35,7 +35,8 @@ from pyflinklike import (
 )
 from pyflinklike.columns import KeyedBatchFunction
 from pyflinklike.errors import DeclarationError, UserFunctionError
-from pyflinklike.testing import HarnessChain, KeyedProcessHarness, simulate, user_code
+from pyflinklike.retries import simulate
+from pyflinklike.testing import HarnessChain, KeyedProcessHarness, user_code
 from pyflinklike.windows import ProcessWindowFunction, TumblingEventTimeWindows, window
 
 START = datetime.datetime(2026, 1, 1)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from pyflinklike._paths import FolderPath, read_json, write_json
 from pyflinklike.pyflink._graph.sinks import Renaming
+from pyflinklike.state_processor._folders.folder_paths import FolderPath, read_json, write_json
 
 __all__ = ["Ledger"]
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike._messages import shown
+from pyflinklike.aggregations._element_types import element_type
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
 from pyflinklike.pyflink._graph.generated_source import DataGeneratorSource
 from pyflinklike.pyflink._graph.sources import Source
@@ -24,7 +25,6 @@ from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.event_time import check_event_time, has_watermark
 from pyflinklike.spark._plan.process_options import check_columns
 from pyflinklike.spark._plan.session import time_zone_of
-from pyflinklike.spark._wire.element_types import element_type
 from pyflinklike.spark._wire.parcels import dump
 from pyflinklike.types import RowTypeInfo, TypeInformation
 from pyflinklike.types.arrow_rows import to_python

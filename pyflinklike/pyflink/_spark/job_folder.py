@@ -42,14 +42,7 @@ from urllib.parse import unquote
 
 import attrs
 
-from pyflinklike._paths import (
-    FolderPath,
-    RemotePath,
-    local_path,
-    read_json,
-    remove_folder,
-    write_json,
-)
+from pyflinklike._paths import local_path
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobSettings
@@ -57,7 +50,6 @@ from pyflinklike.pyflink._graph.job_savepoint import class_of, savepoint_id
 from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import FromSource, Node
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
-from pyflinklike.spark._plan.hadoop_files import is_remote_address
 from pyflinklike.state_processor._checkpoints.folder_lock import Driver, FolderLock, lock_folder
 from pyflinklike.state_processor._checkpoints.job_at_rest import (
     FEED_KIND,
@@ -65,6 +57,14 @@ from pyflinklike.state_processor._checkpoints.job_at_rest import (
     last_written,
     paths_of_log,
 )
+from pyflinklike.state_processor._folders.folder_paths import (
+    FolderPath,
+    RemotePath,
+    read_json,
+    remove_folder,
+    write_json,
+)
+from pyflinklike.state_processor._folders.hadoop_files import is_remote_address
 from pyflinklike.state_processor._savepoints.history_parts import read_manifest
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.state_processor._savepoints.savepoint_location import (

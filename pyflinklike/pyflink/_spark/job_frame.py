@@ -23,10 +23,10 @@ from pyflinklike.pyflink._spark.job_runs import (
 )
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
-from pyflinklike.spark._plan.hadoop_files import is_remote_address, temporary_folder
 from pyflinklike.spark._plan.session import time_zone_of
 from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
 from pyflinklike.spark._wire.schema import output_schema
+from pyflinklike.state_processor._folders.hadoop_files import is_remote_address, temporary_folder
 from pyflinklike.types import RowTypeInfo, TupleTypeInfo
 
 __all__ = ["data_frame"]

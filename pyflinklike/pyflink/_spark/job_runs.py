@@ -19,7 +19,6 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.utils import is_remote
 
 from pyflinklike._clock import wall_clock
-from pyflinklike._paths import FolderPath
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import HostError
@@ -54,7 +53,6 @@ from pyflinklike.pyflink._spark.stream_sources import StreamSource, batch_frame,
 from pyflinklike.pyflink._spark.watermark_feed import WatermarkFeed, has_idleness, needs_feed
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._host.spark_failures import error_of
-from pyflinklike.spark._plan.hadoop_files import folder_path, for_spark
 from pyflinklike.spark._plan.process_options import check_backend
 from pyflinklike.spark._plan.requirements import packages_checked
 from pyflinklike.spark._plan.session import (
@@ -68,6 +66,8 @@ from pyflinklike.spark._plan.session import (
 from pyflinklike.state_processor._checkpoints.folder_lock import driver_of
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._edits.saved_files import save_checkpoint
+from pyflinklike.state_processor._folders.folder_paths import FolderPath
+from pyflinklike.state_processor._folders.hadoop_files import folder_path, for_spark
 
 __all__ = [
     "backend_of",

@@ -36,14 +36,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike._paths import (
-    FolderPath,
-    RemotePath,
-    read_file,
-    read_json,
-    rename_durably,
-    write_json,
-)
 from pyflinklike.errors import HostError
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobSettings
@@ -58,7 +50,6 @@ from pyflinklike.pyflink._spark.data_frame_source import (
 from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
-from pyflinklike.spark._plan.hadoop_files import for_spark
 from pyflinklike.spark._wire.parcels import dump
 from pyflinklike.state_processor._checkpoints.job_at_rest import (
     BEGINNING,
@@ -66,6 +57,15 @@ from pyflinklike.state_processor._checkpoints.job_at_rest import (
     POSITION,
     rows_in,
 )
+from pyflinklike.state_processor._folders.folder_paths import (
+    FolderPath,
+    RemotePath,
+    read_file,
+    read_json,
+    rename_durably,
+    write_json,
+)
+from pyflinklike.state_processor._folders.hadoop_files import for_spark
 from pyflinklike.state_processor._savepoints.saved_job import Position
 from pyflinklike.state_processor._savepoints.savepoint_location import copy_to_arrow
 

@@ -18,7 +18,6 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike._paths import FolderPath, read_json, write_json
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobGraph
 from pyflinklike.pyflink._graph.nodes import AssignTimestamps, FromSource
@@ -33,6 +32,7 @@ from pyflinklike.pyflink._spark.stages import Stage, is_keyed, needs_ticks, time
 from pyflinklike.spark._wire.key_groups import roll_call_of, roll_payload
 from pyflinklike.spark._wire.own_columns import END_OF_INPUT
 from pyflinklike.spark._wire.payloads import PACKED_SCHEMA
+from pyflinklike.state_processor._folders.folder_paths import FolderPath, read_json, write_json
 
 __all__ = [
     "MARKED_SCHEMA",

@@ -20,11 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from pyflinklike._clock import MIN_WATERMARK, wall_clock
-from pyflinklike._paths import read_json
 from pyflinklike.pyflink._spark.watermark_feed import MARKED_SCHEMA, mark_row, mark_rows
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._wire.key_groups import group_ids
 from pyflinklike.spark._wire.parcels import CALL
+from pyflinklike.state_processor._folders.folder_paths import read_json
 
 __all__ = ["Calls", "WatermarkSource", "watermark_frame"]
 

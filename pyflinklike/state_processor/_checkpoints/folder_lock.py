@@ -24,8 +24,13 @@ from typing import IO, Any, Protocol
 import attrs
 from pyspark.sql import SparkSession
 
-from pyflinklike._paths import FolderPath, RemotePath, read_json, write_json
 from pyflinklike.errors import HostError
+from pyflinklike.state_processor._folders.folder_paths import (
+    FolderPath,
+    RemotePath,
+    read_json,
+    write_json,
+)
 
 __all__ = ["Driver", "FolderLock", "driver_of", "is_held", "lock_folder", "lock_of"]
 

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from pyflinklike.errors import DeclarationValueError, HostError
-from pyflinklike.spark._plan.hadoop_files import HadoopFiles, is_remote_address
+from pyflinklike.state_processor._folders.hadoop_files import HadoopFiles, is_remote_address
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
     savepoint_location_of,

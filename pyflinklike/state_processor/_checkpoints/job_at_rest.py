@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from pyflinklike._paths import FolderPath, read_file, read_json
 from pyflinklike.errors import CorruptStateError, HostError
-from pyflinklike.spark._plan.hadoop_files import folder_path, is_remote_address
 from pyflinklike.state_processor._checkpoints.folder_lock import Driver, driver_of, is_held
+from pyflinklike.state_processor._folders.folder_paths import FolderPath, read_file, read_json
+from pyflinklike.state_processor._folders.hadoop_files import folder_path, is_remote_address
 from pyflinklike.state_processor._savepoints.saved_job import (
     Position,
     SavedJob,

@@ -19,7 +19,6 @@ from hypothesis import settings
 from job_folder_support import FACTS, environment, keyed, run
 from simulated.file_system import FileSystem, MissingFileError
 
-from pyflinklike._paths import Listed, RemotePath, read_json, write_json
 from pyflinklike.errors import CorruptStateError, HostError
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.ledger import Ledger
@@ -32,9 +31,15 @@ from pyflinklike.pyflink._spark.job_runs import backend_of
 from pyflinklike.pyflink._spark.stream_sources import StreamSource
 from pyflinklike.pyflink.common import Configuration
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
-from pyflinklike.spark._plan.hadoop_files import is_remote_address
 from pyflinklike.state_processor._checkpoints.folder_lock import Driver
 from pyflinklike.state_processor._checkpoints.job_at_rest import JobAtRest, rows_in
+from pyflinklike.state_processor._folders.folder_paths import (
+    Listed,
+    RemotePath,
+    read_json,
+    write_json,
+)
+from pyflinklike.state_processor._folders.hadoop_files import is_remote_address
 
 DIRECTORY = "hdfs://name/jobs"
 ELEMENTS = 3

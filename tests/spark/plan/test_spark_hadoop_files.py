@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
 from pyflinklike import KeyedProcessFunction
-from pyflinklike._paths import read_json, remove_folder, write_json
 from pyflinklike.errors import DeclarationValueError, HostError
 from pyflinklike.spark import key_by
-from pyflinklike.spark._plan.hadoop_files import folder_path
 from pyflinklike.state_processor import Savepoint
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
+from pyflinklike.state_processor._folders.folder_paths import read_json, remove_folder, write_json
+from pyflinklike.state_processor._folders.hadoop_files import folder_path
 from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint
 
 

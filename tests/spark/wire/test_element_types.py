@@ -13,8 +13,8 @@ from pyspark.sql import types as st
 
 from pyflinklike import Row
 from pyflinklike.aggregations import Fold, Sum
+from pyflinklike.aggregations._element_types import element_type
 from pyflinklike.errors import IncompatibleStateError, StateValueError
-from pyflinklike.spark._wire.element_types import element_type
 from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.types.catalog import type_of

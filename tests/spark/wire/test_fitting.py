@@ -16,9 +16,9 @@ from pyspark.sql import types as st
 
 from pyflinklike import KeyedProcessFunction, OutputTag, Row
 from pyflinklike._runtime.outputs import Outputs
+from pyflinklike.aggregations._element_types import element_type
 from pyflinklike.columns.columnar_layout import ColumnLayout
 from pyflinklike.errors import OutputError, StateValueError
-from pyflinklike.spark._wire.element_types import element_type
 from pyflinklike.spark._wire.output_layout import OutputLayout
 from pyflinklike.spark._wire.schema import arrow_type
 from pyflinklike.testing import KeyedProcessHarness

@@ -8,16 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from pyflinklike.errors import StateAccessError
-from pyflinklike.state.current_key import GROUP_KEY, NO_KEY
-from pyflinklike.state.table import MISSING, OrderedTable, Shape, TableSpec
-from pyflinklike.testing.conformance.instances import (
+from pyflinklike.conformance.instances import (
     SOME_USER_KEY,
     ConformanceTests,
     Instance,
     of_each_shape,
     through_bytes,
 )
+from pyflinklike.errors import StateAccessError
+from pyflinklike.state.current_key import GROUP_KEY, NO_KEY
+from pyflinklike.state.table import MISSING, OrderedTable, Shape, TableSpec
 from pyflinklike.types import Instant, TypeInformation, Types
 from pyflinklike.types.row import Row
 

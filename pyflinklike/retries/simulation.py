@@ -52,6 +52,8 @@ from pyflinklike.functions.process_functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
+from pyflinklike.retries.user_code import CLOCK, UserCode, move_clocks, use_random_seed
+from pyflinklike.retries.value_watch import ValueWatch
 from pyflinklike.state.fold_functions import Function
 from pyflinklike.state.table import RESERVED_PREFIX, TableChanges
 from pyflinklike.testing.harness_chain import HarnessChain
@@ -61,8 +63,6 @@ from pyflinklike.testing.harnesses import (
     KeyedTwoInputHarness,
 )
 from pyflinklike.testing.operator_harness import OperatorHarness
-from pyflinklike.testing.user_code import CLOCK, UserCode, move_clocks, use_random_seed
-from pyflinklike.testing.value_watch import ValueWatch
 from pyflinklike.types.pickled_type import Pickled
 from pyflinklike.types.row import Row
 

@@ -2,7 +2,7 @@
 """The suite that every state backend must pass, yours included.
 
     # tests/test_my_backend.py
-    from pyflinklike.testing.conformance import StateBackendConformance
+    from pyflinklike.conformance import StateBackendConformance
 
     class TestMyStateBackend(StateBackendConformance):
         def state_backend(self):
@@ -14,18 +14,18 @@ kept apart, changes drained once, contents that any other backend can take over,
 every entry.
 
 Keys are of `Types.STRING()`.  Entries are in their frozen form.
-`pytest.register_assert_rewrite("pyflinklike.testing.conformance")` before the import makes failures
+`pytest.register_assert_rewrite("pyflinklike.conformance")` before the import makes failures
 tell what was compared.
 """
 
 from __future__ import annotations
 
-from pyflinklike.testing.conformance.entry_laws import (
+from pyflinklike.conformance.entry_laws import (
     EntriesConformance,
     IterationConformance,
     RangesConformance,
 )
-from pyflinklike.testing.conformance.group_laws import (
+from pyflinklike.conformance.group_laws import (
     ChangesConformance,
     CleanupConformance,
     KeysConformance,

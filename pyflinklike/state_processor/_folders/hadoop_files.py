@@ -24,8 +24,13 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
-from pyflinklike._paths import FolderPath, Listed, RemotePath, local_path
+from pyflinklike._paths import local_path
 from pyflinklike.errors import HostError
+from pyflinklike.state_processor._folders.folder_paths import (
+    FolderPath,
+    Listed,
+    RemotePath,
+)
 
 __all__ = ["HadoopFiles", "folder_path", "for_spark", "is_remote_address", "temporary_folder"]
 

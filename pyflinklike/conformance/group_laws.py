@@ -13,10 +13,7 @@ import pytest
 
 from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.errors import StateAccessError
-from pyflinklike.state.current_key import NO_KEY, CurrentKey
-from pyflinklike.state.table import MISSING, Shape, Table, TableSpec
-from pyflinklike.testing.conformance.instances import (
+from pyflinklike.conformance.instances import (
     MAP,
     SINGLE,
     SOME_USER_KEY,
@@ -26,6 +23,9 @@ from pyflinklike.testing.conformance.instances import (
     of_each_shape,
     through_bytes,
 )
+from pyflinklike.errors import StateAccessError
+from pyflinklike.state.current_key import NO_KEY, CurrentKey
+from pyflinklike.state.table import MISSING, Shape, Table, TableSpec
 
 __all__ = ["ChangesConformance", "CleanupConformance", "KeysConformance", "LifecycleConformance"]
 
