@@ -41,7 +41,7 @@ from pyflinklike.state.keyed_states import ITERABLES, State
 
 __all__ = ["hint", "is_ours", "where_raised"]
 
-_OURS: Final = f"{Path(__file__).resolve().parents[2]}{os.sep}"
+_OURS: Final = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _LIBRARIES: Final = (
     "<frozen",
     *(
