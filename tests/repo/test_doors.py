@@ -119,11 +119,12 @@ def test_the_hints_and_the_source_of_a_public_method_are_found(method: FunctionT
     assert f"def {method.__name__}(" in inspect.getsource(method)
 
 
-# NumPy and pandas need not be installed, and what speaks of them loads neither.
+# NumPy, pandas and PySpark need not be installed, and what speaks of them loads none.
 SPEAK_OF_OPTIONAL = {
     *(f"KeyedBatchFunction.{name}" for name in ("process_batch", "on_timers")),
     *(f"KeyedBatchFunction.OpenContext.get_column_{name}state" for name in ("", "map_")),
     "Report.data",
+    "QueryableState.open",
 }
 
 
