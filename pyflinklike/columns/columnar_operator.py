@@ -456,7 +456,7 @@ class BatchCapsules:
                 return None
             form, element = "arrow", record
         key_type = self._writer.key_type
-        found: list[Any] = [each.table for each in (*self._assembled.values(), *self._queues)]
+        parts: list[Any] = [*self._assembled.values(), *self._queues]
         try:
             tables = [
                 (
@@ -467,7 +467,7 @@ class BatchCapsules:
                         for payload in encode_columns(changes, key_type)
                     ],
                 )
-                for table in found
+                for table in (each.table for each in parts)
             ]
         except StateValueError:  # an entry that is larger than a segment can be
             return None

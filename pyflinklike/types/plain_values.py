@@ -222,4 +222,4 @@ def plain_decoder(
     return msgspec.msgpack.Decoder(ext_hook=lambda code, data: restorers[code](data)).decode
 
 
-_unpack = plain_decoder({})
+_unpack: Callable[[bytes | memoryview], Any] = plain_decoder({})
