@@ -281,8 +281,6 @@ def _call_spec(*, per_group: bool, namespace_type: TypeInformation | None) -> Ta
 
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
-_Row = tuple[Any, Any, Any]
-"""A key, a user key, and the entry."""
 
 
 @attrs.frozen
@@ -345,8 +343,11 @@ class CapsuleMaker:
                 continue
         return "", bytes(self._writer.most + 1)
 
-    def _rows(self, table: Table, called: Called) -> Iterable[_Row]:
-        """Return the entries of a table that the key has, those of all keys together included."""
+    def _rows(self, table: Table, called: Called) -> Iterable[Any]:
+        """Return the rows of a table that the key has: key, user key and entry of each.
+
+        Entries that all keys of the group share belong to each key.
+        """
         spec, key = table.spec, called.key
         if called.has_all_keys or spec.is_replicated or (spec.per_group and called.has_key):
             return table.scan()
@@ -363,7 +364,7 @@ class CapsuleMaker:
         return rows if spec.namespace_type is None else _by_namespace(rows)
 
 
-def _by_namespace(rows: Iterable[_Row]) -> list[_Row]:
+def _by_namespace(rows: Iterable[Any]) -> list[Any]:
     """Return rows in an order that does not depend on when their namespaces came."""
     rows = list(rows)
     try:

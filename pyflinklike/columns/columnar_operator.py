@@ -421,7 +421,7 @@ class BatchCapsules:
                         for payload in encode_columns(changes, key_type)
                     ],
                 )
-                for table in found
+                for table in (each.table for each in parts)
             ]
         except StateValueError:  # an entry that is larger than a segment can be
             return None
