@@ -9,7 +9,7 @@ the function sees, then what calls it.  A kind of functions that needs other par
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -34,7 +34,7 @@ from pyflinklike._runtime.call_contexts import (
     UnkeyedOperatorContext,
 )
 from pyflinklike._runtime.call_guard import CallGuard, LetterOffice
-from pyflinklike._runtime.calls import Caller
+from pyflinklike._runtime.calls import Caller, FunctionCalls
 from pyflinklike._runtime.capsule import CapsuleMaker, CapsuleWriter
 from pyflinklike._runtime.keyed_operator import CurrentGroup, KeyedProcessOperator, StateCleanup
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
@@ -51,10 +51,13 @@ from pyflinklike.state.table import Tables
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.pickled_type import ALLOW_PICKLE, check_pickled
 
-if TYPE_CHECKING:
-    from pyflinklike._runtime.function_kinds import FunctionKind
-
-__all__ = ["NamespacedAssembly", "OperatorAssembly", "OperatorDeclaration", "WithBroadcastAssembly"]
+__all__ = [
+    "FunctionKind",
+    "NamespacedAssembly",
+    "OperatorAssembly",
+    "OperatorDeclaration",
+    "WithBroadcastAssembly",
+]
 
 R = TypeVar("R", bound=OperatorRuntimeContext)
 
@@ -329,3 +332,32 @@ class WithBroadcastAssembly(OperatorAssembly):
     def _for_calls(self) -> dict[str, Any]:
         runtime, states = self.runtime, self.states
         return {"states": states, "runtime_context": runtime, "has_keys": self.has_keys}
+
+
+# The entry of a kind of functions
+
+
+@attrs.frozen(kw_only=True)
+class FunctionKind:
+    """What goes with functions of one kind.
+
+    Args:
+        inputs: The inputs that the functions have, as messages and capsules show them.
+        harness: The name of the harness that drives them; empty if there is none.
+        make_harness: Makes that harness of a function, its key columns and the column of event
+            times; None if the harness takes a key selector.
+        stream: The name of the stream of Spark whose `process` takes them; empty if there is none.
+        has_keys: Whether their elements may have keys.
+        caller: Makes what calls a function, of the function and the parts of its operator.
+        assembly: Makes the parts of an operator, of its declaration and this entry.
+        on_spark: Makes the plan of a query of the plan for records that are rows.
+    """
+
+    inputs: str = "one input"
+    harness: str = ""
+    make_harness: Callable[..., Any] | None = None
+    stream: str = ""
+    has_keys: bool = True
+    caller: Callable[..., FunctionCalls] = FunctionCalls
+    assembly: Callable[[OperatorDeclaration, FunctionKind], OperatorAssembly] = OperatorAssembly
+    on_spark: Callable[[Any], Any] = lambda plan: plan

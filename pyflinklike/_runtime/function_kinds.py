@@ -14,13 +14,13 @@ from typing import Any
 import attrs
 
 from pyflinklike._runtime.assembly import (
+    FunctionKind,
     NamespacedAssembly,
-    OperatorAssembly,
     OperatorDeclaration,
     WithBroadcastAssembly,
 )
 from pyflinklike._runtime.broadcast_calls import BroadcastCalls
-from pyflinklike._runtime.calls import FunctionCalls, MapCalls, NamespacedCalls, TwoInputCalls
+from pyflinklike._runtime.calls import MapCalls, NamespacedCalls, TwoInputCalls
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.functions.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.functions.process_functions import (
@@ -35,39 +35,12 @@ from pyflinklike.functions.process_functions import (
 )
 
 __all__ = [
-    "FunctionKind",
     "classes_of",
     "harness_for",
     "kind_of",
     "make_keyed_operator",
     "register",
 ]
-
-
-@attrs.frozen(kw_only=True)
-class FunctionKind:
-    """What goes with functions of one kind.
-
-    Args:
-        inputs: The inputs that the functions have, as messages and capsules show them.
-        harness: The name of the harness that drives them; empty if there is none.
-        make_harness: Makes that harness of a function, its key columns and the column of event
-            times; None if the harness takes a key selector.
-        stream: The name of the stream of Spark whose `process` takes them; empty if there is none.
-        has_keys: Whether their elements may have keys.
-        caller: Makes what calls a function, of the function and the parts of its operator.
-        assembly: Makes the parts of an operator, of its declaration and this entry.
-        on_spark: Makes the plan of a query of the plan for records that are rows.
-    """
-
-    inputs: str = "one input"
-    harness: str = ""
-    make_harness: Callable[..., Any] | None = None
-    stream: str = ""
-    has_keys: bool = True
-    caller: Callable[..., FunctionCalls] = FunctionCalls
-    assembly: Callable[[OperatorDeclaration, FunctionKind], OperatorAssembly] = OperatorAssembly
-    on_spark: Callable[[Any], Any] = lambda plan: plan
 
 
 _KINDS: dict[type, FunctionKind] = {}

@@ -19,7 +19,7 @@ from pyflinklike._changelog.entry_codec import encode_columns
 from pyflinklike._changelog.working_state import KeyedStateBackend
 from pyflinklike._clock import MIN_WATERMARK, Clock, TimeDomain
 from pyflinklike._messages import shown, shown_error, whole_message
-from pyflinklike._runtime.assembly import OperatorAssembly, OperatorDeclaration
+from pyflinklike._runtime.assembly import FunctionKind, OperatorAssembly, OperatorDeclaration
 from pyflinklike._runtime.call_contexts import ClockReadings, OperatorRuntimeContext
 from pyflinklike._runtime.call_guard import LetterOffice, is_of_a_record
 from pyflinklike._runtime.calls import Caller
@@ -30,7 +30,6 @@ from pyflinklike._runtime.capsule import (
     CapsuleWriter,
     write_record,
 )
-from pyflinklike._runtime.function_kinds import FunctionKind
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.user_errors import hint, where_raised
 from pyflinklike.columns.column_state import ColumnMapState, ColumnState, user_key_column
@@ -421,7 +420,7 @@ class BatchCapsules:
                         for payload in encode_columns(changes, key_type)
                     ],
                 )
-                for table in (each.table for each in parts)
+                for table in found
             ]
         except StateValueError:  # an entry that is larger than a segment can be
             return None

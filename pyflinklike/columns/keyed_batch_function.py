@@ -12,9 +12,6 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from pyflinklike._clock import TimeDomain
-from pyflinklike._runtime.assembly import OperatorAssembly, OperatorDeclaration
-from pyflinklike._runtime.capsule import BATCHES
-from pyflinklike._runtime.function_kinds import FunctionKind, register
 from pyflinklike.columns.column_state import ColumnMapState, ColumnState
 from pyflinklike.columns.keyed_batch import KeyedBatch
 from pyflinklike.functions.contexts import RuntimeContext
@@ -208,37 +205,3 @@ class ColumnTimerService(ABC):
     @abstractmethod
     def list_processing_time_timers(self) -> tuple[Any, Any]:
         """Return the processing-time timers of the batch's keys, as `list_event_time_timers`."""
-
-
-def _assembly(declared: OperatorDeclaration, kind: FunctionKind) -> OperatorAssembly:
-    # Imported late, since that module imports this one.
-    from pyflinklike.columns.columnar_operator import ColumnarAssembly
-
-    return ColumnarAssembly(declared, kind)
-
-
-def _make_harness(*arguments: Any, **options: Any) -> Any:
-    # Imported late: a worker of Spark needs no harness.
-    from pyflinklike.columns.batch_harness import KeyedBatchHarness
-
-    return KeyedBatchHarness(*arguments, **options)
-
-
-def _on_spark(plan: Any) -> Any:
-    # Imported late, since a host without Spark has functions of batches, too.
-    from pyflinklike.columns.columnar_layout import in_columns
-
-    return in_columns(plan)
-
-
-register(
-    FunctionKind(
-        inputs=BATCHES,
-        harness="KeyedBatchHarness",
-        make_harness=_make_harness,
-        stream="KeyedStream",
-        assembly=_assembly,
-        on_spark=_on_spark,
-    ),
-    KeyedBatchFunction,
-)

@@ -133,6 +133,9 @@ class StoreDescriptor(Generic[K, V]):
     )
     scope: str = attrs.field(kw_only=True, default="key", validator=check_scope)
 
+    _make_extension: ClassVar[Any]
+    """The class that opens stores; its module, which imports this one, sets it."""
+
     @property
     def changelog_tag(self) -> OutputTag[ChangelogRecord]:
         """The side output of the store's changes, which are `ChangelogRecord`s."""
@@ -149,10 +152,7 @@ class StoreDescriptor(Generic[K, V]):
 
     def new_extension(self, surroundings: Surroundings) -> Extension:
         """Return what opens the stores of an operator; the first store of an operator asks for it."""
-        # Imported late, since that module imports the stores, whose modules import this one.
-        from pyflinklike.stores.registry import StoreRegistry
-
-        return StoreRegistry(surroundings)
+        return self._make_extension(surroundings)
 
     def topic_config(self) -> dict[str, str]:
         """Return the settings of the changelog topic: those declared, over Kafka Streams'."""

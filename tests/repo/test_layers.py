@@ -287,7 +287,7 @@ def test_every_directory_of_the_package_is_a_package():
         pytest.param("", "from pyflinklike.spark import key_by", id="façade to a host"),
         pytest.param(
             "_runtime.call_contexts",
-            "import pyflinklike.stores.registry",
+            "import pyflinklike.stores.state_store",
             id="the runtime to stores",
         ),
         pytest.param(

@@ -51,7 +51,7 @@ from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import STREAM_TIME, StateRows
 from pyflinklike.state_processor._savepoints.stored_sections import entries_of_rows
-from pyflinklike.stores.registry import describe_store
+from pyflinklike.stores.state_store import describe_store
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import to_python

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kind of functions of batches: what the core asks about a `KeyedBatchFunction`.
+
+The core knows no columns.  `pyflinklike.columns` imports this module, so a function of this kind cannot
+exist before its entry does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyflinklike._runtime.assembly import FunctionKind, OperatorAssembly, OperatorDeclaration
+from pyflinklike._runtime.capsule import BATCHES
+from pyflinklike._runtime.function_kinds import register
+from pyflinklike.columns.keyed_batch_function import KeyedBatchFunction
+
+__all__: list[str] = []
+
+
+def _assembly(declared: OperatorDeclaration, kind: FunctionKind) -> OperatorAssembly:
+    # Imported late: only a task needs the operator.
+    from pyflinklike.columns.columnar_operator import ColumnarAssembly
+
+    return ColumnarAssembly(declared, kind)
+
+
+def _make_harness(*arguments: Any, **options: Any) -> Any:
+    # Imported late: a worker of Spark needs no harness.
+    from pyflinklike.columns.batch_harness import KeyedBatchHarness
+
+    return KeyedBatchHarness(*arguments, **options)
+
+
+def _on_spark(plan: Any) -> Any:
+    # Imported late, since a host without Spark has functions of batches, too.
+    from pyflinklike.columns.columnar_layout import in_columns
+
+    return in_columns(plan)
+
+
+register(
+    FunctionKind(
+        inputs=BATCHES,
+        harness="KeyedBatchHarness",
+        make_harness=_make_harness,
+        stream="KeyedStream",
+        assembly=_assembly,
+        on_spark=_on_spark,
+    ),
+    KeyedBatchFunction,
+)
