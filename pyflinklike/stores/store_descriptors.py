@@ -152,7 +152,8 @@ class StoreDescriptor(Generic[K, V]):
 
     def new_extension(self, surroundings: Surroundings) -> Extension:
         """Return what opens the stores of an operator; the first store of an operator asks for it."""
-        return self._make_extension(surroundings)
+        made: Extension = self._make_extension(surroundings)
+        return made
 
     def topic_config(self) -> dict[str, str]:
         """Return the settings of the changelog topic: those declared, over Kafka Streams'."""
