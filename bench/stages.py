@@ -25,7 +25,7 @@ from spark_run import ddl, session, stop
 from workloads import WORKLOADS
 
 from pyflinklike.spark._api import query as operators
-from pyflinklike.spark._host.record_packing import pack_records
+from pyflinklike.spark._host.packed_records import pack_records
 from pyflinklike.spark._host.streaming_host import apply_plan
 from pyflinklike.spark._plan.operator_plan import Plan
 

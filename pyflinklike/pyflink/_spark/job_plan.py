@@ -46,7 +46,7 @@ from pyflinklike.pyflink._spark.stages import (
 from pyflinklike.pyflink._spark.watermark_feed import MARKED_SCHEMA, WATERMARK
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._host.observed_metrics import observe_payloads
-from pyflinklike.spark._host.record_packing import pack_records
+from pyflinklike.spark._host.packed_records import pack_records
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.own_columns import KEY_GROUP, with_batch_time

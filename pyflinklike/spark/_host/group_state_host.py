@@ -32,7 +32,7 @@ from pyflinklike._runtime.micro_batch import Served
 from pyflinklike.errors import HostError, PyflinklikeError
 from pyflinklike.spark._host.blob_map import LOG_VARIABLE, BlobMap
 from pyflinklike.spark._host.driver_pickle import Carried
-from pyflinklike.spark._host.record_packing import pack_records
+from pyflinklike.spark._host.packed_records import pack_records
 from pyflinklike.spark._host.task import RESULT_COLUMNS, RESULT_SCHEMA, KeyGroupTask, Result
 from pyflinklike.spark._host.worker_errors import tell_errors
 from pyflinklike.spark._plan.event_time import WATERMARK_MARK

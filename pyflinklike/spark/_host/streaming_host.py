@@ -22,7 +22,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyflinklike._runtime.micro_batch import Served
 from pyflinklike.errors import HostError
 from pyflinklike.spark._host.blob_map import SparkLogStorage, log_variable
-from pyflinklike.spark._host.record_packing import pack_records
+from pyflinklike.spark._host.packed_records import pack_records
 from pyflinklike.spark._host.state_declaration import DeclaringProcessor
 from pyflinklike.spark._host.task import (
     RESULT_COLUMNS,

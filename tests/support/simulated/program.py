@@ -37,7 +37,7 @@ from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.functions.dead_letters import LETTER_FIELDS
-from pyflinklike.spark._host.record_packing import make_packing_of
+from pyflinklike.spark._host.packed_records import make_packing_of
 from pyflinklike.spark._host.task import of_checkpoint
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, index_of, roll_call_of
