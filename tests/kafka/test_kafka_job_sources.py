@@ -195,7 +195,9 @@ def test_windows_of_a_topic_through_the_functions_of_spark(brokers, topic, limit
 
 def test_a_topic_that_is_not_there_is_an_error(brokers):
     """It is not created, and not taken for an empty one."""
-    with pytest.raises(BrokerError, match="must have all topics of the subscription, got no nowhere"):
+    with pytest.raises(
+        BrokerError, match="must have all topics of the subscription, got no nowhere"
+    ):
         list(stream(reading(brokers, "nowhere").build()).execute_and_collect())
 
 

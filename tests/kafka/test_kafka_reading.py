@@ -386,7 +386,9 @@ def test_a_range_beyond_the_end_is_refused(brokers: Brokers, topic: str, start: 
 
 def test_a_topic_that_is_not_there_is_named(brokers: Brokers):
     """Before anything is read."""
-    with pytest.raises(BrokerError, match="must have all topics of the subscription, got no nowhere"):
+    with pytest.raises(
+        BrokerError, match="must have all topics of the subscription, got no nowhere"
+    ):
         brokers.read("nowhere")
 
 
