@@ -164,7 +164,7 @@ class RemotePath:
 
         Args:
             contents: The bytes of the whole file.
-            newer_than: As for `FileSystem.create`.
+            newer_than: A time in ms, as for `FileSystem.create`.
         """
         return self._system.create(self._address, contents, newer_than)
 
