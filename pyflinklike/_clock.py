@@ -213,8 +213,8 @@ def to_milliseconds(length: DurationLike, what: str = "a duration") -> int:
     if isinstance(length, (Time, Duration)):
         milliseconds = length.to_milliseconds()
     elif isinstance(length, timedelta):
-        milliseconds = length // timedelta(milliseconds=1)
         # Rounded down, as Java's Duration.toMillis and `Duration` above do.
+        milliseconds = length // timedelta(milliseconds=1)
     else:
         milliseconds = length
     if not is_int(milliseconds):

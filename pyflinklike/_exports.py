@@ -87,8 +87,7 @@ def opens(door: dict[str, Any]) -> bool:
         msg = f"module {name!r} has no attribute {wanted!r}"
         raise AttributeError(msg, name=wanted)
 
-        # A door must not define this function itself: a type checker would think it has every name.
-
+    # A door must not define this function itself: a type checker would think it has every name.
     door["__getattr__"] = open_and_return
     return False
 

@@ -78,8 +78,8 @@ def overwritten_states(kind: type) -> dict[str, str]:
     methods = dict(_methods_of(kind))
     opening = methods.pop("open", None)
     methods.pop("__init__", None)
+    # Compiled code is quick to look at, so the source is parsed only if there is a suspect.
     if opening is None or not _GETTERS & _names(opening.__code__):
-        # Compiled code is quick to look at, so the source is parsed only if there is a suspect.
         return {}
     found = {}
     for method in methods.values():

@@ -311,7 +311,7 @@ class MetricIncrements:
             elif not isinstance(metric, Distribution):
                 self._add(increments, own_name(name), metric.get_count())
             elif self._add(increments, f"{name}.count", metric.count):
-                # No value since the last call, so the least and greatest ones are old, too.
+                # Only after new values: otherwise the least and the greatest one are old, too.
                 self._add(increments, f"{name}.sum", metric.sum)
                 if metric.min is not None and metric.max is not None:
                     increments.append(Increment(f"{name}.min", "min", metric.min))

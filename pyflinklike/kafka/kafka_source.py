@@ -305,7 +305,7 @@ class KafkaSourceBuilder:
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> NoReturn:  # noqa: ARG002
-        """Raise an error: a source that never ends cannot stop at offsets.
+        """Refuse to stop at offsets, because a source that never ends cannot stop.
 
         Args:
             stopping_offsets_initializer: Not used, because this always raises.

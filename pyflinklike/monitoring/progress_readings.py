@@ -80,8 +80,8 @@ def read_progress(progress: Any) -> Iterator[Reading]:
 def _read_times(progress: Any, query: str) -> Iterator[Reading]:
     durations = dict(get(progress, "durationMs", {}))
     total = durations.pop(_TOTAL, sum(durations.values()))
+    # Spark rounds each phase, so the rest could be negative.
     durations["other"] = max(total - sum(durations.values()), 0)
-    # Phases may overlap in Spark's numbers, and the rest must not be negative.
     yield Reading(find_metric("batch_duration"), (query,), total / 1000)
     for phase, milliseconds in durations.items():
         yield Reading(find_metric("batch_phase_duration"), (query, phase), milliseconds / 1000)

@@ -112,7 +112,7 @@ class Row(tuple[Any, ...]):
             raise ValueError(msg)
         named = row_class(names)
         _check_arity(named, self)
-        # All classes of rows have the same layout, because none has slots: so the class may change.
+        # All classes of rows have the same layout, because none has slots of its own, so the class may change.
         object.__setattr__(self, "__class__", named)
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
     Args:
         current: Holds the current key, under which tables look.
         owner: The name of the operator in its query, whose working state this is.
-        max_warm_bytes: As for `HashMapStateBackend`.
+        max_warm_bytes: The bound of the warm cache in bytes, as for `HashMapStateBackend`.
     """
 
     def __init__(self, current: CurrentKey, owner: str, max_warm_bytes: int) -> None:
