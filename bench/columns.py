@@ -56,7 +56,7 @@ class ColumnGroups(Groups):
             operator.clock.watermark = watermark
             serve(operator, self.stores[index], index, self.reader.read(batch))
             results += operator.outputs.take().main
-            operator.group.keep_warm()
+            operator.group.cache()
         return results
 
 

@@ -147,7 +147,7 @@ class Groups:
                     [pa.array(users, pa.string()), pa.array(totals, kind)], ["user", "total"]
                 )
             )
-            operator.group.keep_warm()
+            operator.group.cache()
         return results
 
 

@@ -45,8 +45,8 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.log_storage import Head
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
@@ -252,7 +252,7 @@ def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
     operator.open()
     durable = live = entries = 0
     for index, store in stores.items():
-        operator.load(store, store.head, WorkingState(index))
+        operator.load(store, store.head, KeyGroupState(index))
         durable += store.size
         live += len(operator.snapshot())
         entries += operator.backend.count()

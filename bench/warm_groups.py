@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.backends.heap.keyed_heap import WarmGroups, weight_of
 
 _GROUPS, _PARTITIONS = 128, 2
@@ -44,7 +44,7 @@ class Cache(Protocol):
     def take(self, owner: Hashable) -> Any:
         """Remove and return a group, if it is here."""
 
-    def keep(self, owner: Hashable, group: WorkingState, limit: int) -> None:
+    def keep(self, owner: Hashable, group: KeyGroupState, limit: int) -> None:
         """Put a group back."""
 
 
@@ -52,16 +52,16 @@ class LeastRecentlyUsed:
     """The cache that one would write first."""
 
     def __init__(self) -> None:
-        self._groups: OrderedDict[Hashable, WorkingState] = OrderedDict()
+        self._groups: OrderedDict[Hashable, KeyGroupState] = OrderedDict()
         self._bytes = 0
 
-    def take(self, owner: Hashable) -> WorkingState | None:
+    def take(self, owner: Hashable) -> KeyGroupState | None:
         """Remove and return a group, if it is here."""
         group = self._groups.pop(owner, None)
         self._bytes -= 0 if group is None else weight_of(group)
         return group
 
-    def keep(self, owner: Hashable, group: WorkingState, limit: int) -> None:
+    def keep(self, owner: Hashable, group: KeyGroupState, limit: int) -> None:
         """Put a group back, and drop what was not asked for longest."""
         self._groups[owner] = group
         self._bytes += weight_of(group)
@@ -115,7 +115,7 @@ def cold_share(
         seed: Of what is drawn.
     """
     chance = random.Random(f"{touched} {hands} {seed}")
-    groups = [WorkingState(each, tables={"t": _Weighed(_BYTES)}) for each in range(_GROUPS)]
+    groups = [KeyGroupState(each, tables={"t": _Weighed(_BYTES)}) for each in range(_GROUPS)]
     limit = int(sum(map(weight_of, groups)) / ratio) + 1
     caches = [make() for _ in range(2 * _PARTITIONS)]
     shares = shares_of(touched)

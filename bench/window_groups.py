@@ -24,8 +24,8 @@ from windowed import Count
 from pyflinklike import HashMapStateBackend, Row, Types
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.calls import FunctionCalls
 from pyflinklike._runtime.function_kinds import make_keyed_operator
+from pyflinklike._runtime.invokers import UserFunctionInvoker
 from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.windows import (
@@ -84,7 +84,7 @@ class Way:
         self.store = InMemoryLogStorage()
         operator: Any = self.operator
         calls = operator._calls
-        process = calls.process if together else partial(FunctionCalls.process, calls)
+        process = calls.process if together else partial(UserFunctionInvoker.process, calls)
         self.spent = 0.0
 
         def timed(*records: Any) -> None:
@@ -101,7 +101,7 @@ class Way:
         self.operator.clock.watermark = first - 1
         self.spent, began = 0.0, process_time()
         serve(self.operator, self.store, 0, records)
-        self.operator.group.keep_warm()
+        self.operator.group.cache()
         spent = process_time() - began
         return self.spent, spent, sorted(self.operator.outputs.take().main)
 

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sessions import local_session
 
 from pyflinklike import AggregateFunction, OutputTag, Row
-from pyflinklike.spark import foreach_output, key_by
+from pyflinklike.spark import foreach_batch_output, key_by
 from pyflinklike.windows import EventTimeSessionWindows
 
 SCHEMA = "user string, page string, at timestamp"
@@ -197,7 +197,7 @@ def run(spark: SparkSession, folder: Path) -> None:
 
     query = (
         sessions_of(stream)
-        .writeStream.foreachBatch(foreach_output(writer("sessions"), {LATE: writer("late")}))
+        .writeStream.foreachBatch(foreach_batch_output(writer("sessions"), {LATE: writer("late")}))
         .option("checkpointLocation", f"{folder}/checkpoint")
         .trigger(availableNow=True)
         .start()

@@ -33,7 +33,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from sessions import local_session
 
-from pyflinklike.spark import foreach_output, key_by
+from pyflinklike.spark import foreach_batch_output, key_by
 
 # The workers of Spark do not have this folder on their path.
 cloudpickle.register_pickle_by_value(sys.modules[LateAircraft.__module__])  # type: ignore[no-untyped-call]
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
         batch.write.mode("overwrite").parquet(str(directory / "silences" / f"batch={batch_id}"))
 
     query = (
-        found.writeStream.foreachBatch(foreach_output(write_alerts, {SILENT: write_silences}))
+        found.writeStream.foreachBatch(foreach_batch_output(write_alerts, {SILENT: write_silences}))
         .option("checkpointLocation", str(directory / "state"))
         .trigger(availableNow=True)
         .start()

@@ -2,7 +2,7 @@
 """Flink's keyed state, TTL and timers for Spark, in pure Python."""
 
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, Duration, Time, TimeDomain
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.rocksdb.rocksdb_backend import (
     EmbeddedRocksDBStateBackend,
@@ -103,7 +103,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-pin(
+export_public(
     globals(),
     Pickled,
     ReduceFunctionWrapper,

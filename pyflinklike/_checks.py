@@ -13,8 +13,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, Final, TypeGuard, TypeVar
 
-from pyflinklike._deprecation import tell_once
-from pyflinklike._messages import shown
+from pyflinklike._deprecation import warn_once
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, RequirementError
 
 __all__ = [
@@ -107,10 +107,10 @@ def check_count(number: Any, what: str) -> int:
         DeclarationValueError: It is less than 1.
     """
     if not is_int(number):
-        msg = f"{what} must be an int, got {shown(number)}; for example 10"
+        msg = f"{what} must be an int, got {short_repr(number)}; for example 10"
         raise DeclarationTypeError(msg)
     if number < 1:
-        msg = f"{what} must be at least 1, got {shown(number)}; for example 10"
+        msg = f"{what} must be at least 1, got {short_repr(number)}; for example 10"
         raise DeclarationValueError(msg)
     return number
 
@@ -136,7 +136,7 @@ def warn_of_short(assigner: object) -> None:
     short = [each for each in getattr(assigner, _PLAIN, ()) if each < _SECOND]
     if not short:
         return
-    tell_once(
+    warn_once(
         f"a plain number is a length in ms, got {type(assigner).__name__} of {short[0]} ms, which "
         f"is less than a second; for a minute write Time.minutes(1) or timedelta(minutes=1), and "
         f"if ms are meant Time.milliseconds({short[0]})"
@@ -152,7 +152,7 @@ def warn_of_plain_ttl(ttl: object) -> None:
     if not is_int(ttl) or ttl < 300 or ttl % 60_000 == 0:
         return
     if ttl % 3600 == 0 or (ttl % 60 == 0 and ttl % _SECOND != 0):
-        tell_once(
+        warn_once(
             f"a plain number is a length in ms, got a TTL of {ttl} ms, which is {ttl / _SECOND:g} "
             f"seconds; if it is in seconds write Time.seconds({ttl}) or timedelta(seconds={ttl}), "
             f"and if ms are meant Time.milliseconds({ttl})"
@@ -169,7 +169,7 @@ def warn_of_seconds(time: int, now: int) -> None:
     if now - time < _YEARS or abs(time * _SECOND - now) > _YEARS:
         return
     day = dt.datetime.fromtimestamp(time / _SECOND, dt.timezone.utc).date()
-    tell_once(
+    warn_once(
         f"the time of a timer is in ms since 1970, got {time}, which is on {day} and fires at once; "
         f"if it is in seconds, multiply it: {time} * 1000"
     )

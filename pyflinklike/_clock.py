@@ -21,7 +21,7 @@ from typing import Union
 import attrs
 
 from pyflinklike._checks import is_int
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError
 
 __all__ = [
@@ -220,7 +220,7 @@ def to_milliseconds(length: DurationLike, what: str = "a duration") -> int:
     if not is_int(milliseconds):
         msg = (
             f"{what} must be a timedelta, Time, Duration or an int of ms, "
-            f"got {shown(length)}; write for example timedelta(hours=1)"
+            f"got {short_repr(length)}; write for example timedelta(hours=1)"
         )
         raise DeclarationTypeError(msg)
     return milliseconds

@@ -22,11 +22,11 @@ __all__ = [
     "JAVA",
     "Refused",
     "WithoutJava",
-    "former",
-    "former_keywords",
+    "deprecated_alias",
     "is_of_java",
     "make_refused",
-    "tell_once",
+    "renamed_keywords",
+    "warn_once",
     "without_effect",
 ]
 
@@ -144,7 +144,7 @@ class WithoutJava:
 # Once for each name
 
 
-def tell_once(text: str, category: type[Warning] = UserWarning) -> None:
+def warn_once(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user's program that led here, once in a process.
 
     Args:
@@ -174,7 +174,7 @@ def _is_ours(frame: Any) -> bool:
     return package == __name__.partition(".")[0] or "importlib" in frame.f_code.co_filename
 
 
-def former(today: str) -> Callable[[F], F]:
+def deprecated_alias(today: str) -> Callable[[F], F]:
     """Mark a method that only Flink 1 had: it still works, and warns once with the form of today.
 
     Args:
@@ -188,7 +188,7 @@ def former(today: str) -> Callable[[F], F]:
     )
 
 
-def former_keywords(**todays: str) -> Callable[[F], F]:
+def renamed_keywords(**todays: str) -> Callable[[F], F]:
     """Mark a method whose parameters had other names in Flink 1: it takes both names.
 
     Args:
@@ -200,14 +200,14 @@ def former_keywords(**todays: str) -> Callable[[F], F]:
         def call_renamed(*args: Any, **kwargs: Any) -> Any:
             for name in todays.keys() & kwargs.keys():
                 text = f"{name}= of {method.__qualname__} is of Flink 1: write {todays[name]}="
-                tell_once(text, DeprecationWarning)
+                warn_once(text, DeprecationWarning)
                 if todays[name] in kwargs:
                     msg = f"{method.__name__}() got {todays[name]} twice, also as {name}; leave that out"
                     raise DeclarationTypeError(msg)
                 kwargs[todays[name]] = kwargs.pop(name)
             return method(*args, **kwargs)
 
-        vars(call_renamed)["former_keywords"] = todays
+        vars(call_renamed)["renamed_keywords"] = todays
         return call_renamed  # type: ignore[return-value]
 
     return mark
@@ -236,7 +236,7 @@ def without_effect(reason: str) -> Callable[[C], C]:
 def _tell_of(method: Any, text: str, category: type[Warning], **marks: str) -> Any:
     @functools.wraps(method)
     def tell_and_call(*args: Any, **kwargs: Any) -> Any:
-        tell_once(text, category)
+        warn_once(text, category)
         return method(*args, **kwargs)
 
     vars(tell_and_call).update(marks)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Doors: the packages that users import from, whatever modules lie behind them.
 
-`pin` sets the `__module__` of a door's public classes and functions to the door, as trio does.  So
+`export_public` sets the `__module__` of a door's public classes and functions to the door, as trio does.  So
 tracebacks and `repr` show the name that a user knows.  A pickle finds a class by its module and name,
 so modules may move behind a door without breaking a pickle.
 
 Two functions of Python look into the module that `__module__` names.  `typing.get_type_hints` looks
-there for the names in the annotations of a class, so `pin` resolves them first.  `inspect.getsource`
+there for the names in the annotations of a class, so `export_public` resolves them first.  `inspect.getsource`
 looks there for the text of a class.  No door has that text, so it raises `OSError`, as for trio's
 classes; it still finds the text of functions and methods.
 
 If a program imports a module of ours, Python imports the packages around it, and these may be doors.
 A worker of Spark needs few names of a door, but importing all of them took most of its start.  So some
-doors stay closed until somebody asks them for a name (`opens`).  A door does not open because another
+doors stay closed until somebody asks them for a name (`is_loading`).  A door does not open because another
 one does: that could happen in the middle of an import, of a module that both need.
 """
 
@@ -27,7 +27,7 @@ from typing import Any, Final, get_type_hints
 
 import attrs
 
-__all__ = ["DOORS", "lazily", "opens", "pin"]
+__all__ = ["DOORS", "export_public", "is_loading", "lazily"]
 
 DOORS: Final = frozenset(
     {
@@ -65,7 +65,7 @@ _asked: set[str] = set()
 """The doors that began closed, and have opened since."""
 
 
-def opens(door: dict[str, Any]) -> bool:
+def is_loading(door: dict[str, Any]) -> bool:
     """Return whether a door opens now: only then does it import its names.
 
     A door is closed when Python imports it, and opens when somebody asks it for a name.
@@ -105,14 +105,14 @@ def lazily(door: dict[str, Any], **modules: str) -> None:
             msg = f"module {door['__name__']!r} has no attribute {wanted!r}"
             raise AttributeError(msg, name=wanted)
         found = door[wanted] = getattr(importlib.import_module(modules[wanted]), wanted)
-        _pin(found, door["__name__"])
+        _export(found, door["__name__"])
         return found
 
     # Not a function of the door's own: to a type checker such a door would have every name.
     door["__getattr__"] = import_and_return
 
 
-def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
+def export_public(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
     """Make a door the module of its public names; call this last in the door's module.
 
     If another door has pinned a name before, the name keeps that door.
@@ -124,10 +124,10 @@ def pin(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
     names = (*door["__all__"], *(each.__qualname__ for each in hidden))
     for name in names:
         if name in door:  # a closed door has few of its names
-            _pin(door[name], door["__name__"])
+            _export(door[name], door["__name__"])
 
 
-def _pin(shown: Any, door: str) -> None:
+def _export(shown: Any, door: str) -> None:
     """Pin a class with everything nested in it, or a function."""
     if not isinstance(shown, (type, FunctionType)) or not _is_behind_a_door(shown.__module__):
         return
@@ -139,7 +139,7 @@ def _pin(shown: Any, door: str) -> None:
         for member in vars(shown).values():
             nested = getattr(member, "__func__", member)  # static and class methods
             if getattr(nested, "__qualname__", "").startswith(f"{shown.__qualname__}."):
-                _pin(nested, door)
+                _export(nested, door)
     shown.__module__ = door
 
 

@@ -23,7 +23,7 @@ __all__ = [
     "instance_of",
     "is_own_state",
     "own_state",
-    "shown",
+    "short_repr",
     "shown_error",
     "shown_message",
     "shown_state",
@@ -44,7 +44,7 @@ _KEY_ERROR: Final[Any] = KeyError.__str__
 _BY_REPR: Final[Any] = object.__str__
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return the `repr` of a user's value, shortened to some 2,000 characters.
 
     `...` replaces the middle of a long text, further elements, and deep nesting.  If `__repr__`
@@ -90,12 +90,12 @@ def own_state(name: str, holds: str) -> str:
 
 
 def shown_error(error: BaseException) -> str:
-    """Return the class and message of an error of the user's code, shortened as by `shown`."""
+    """Return the class and message of an error of the user's code, shortened as by `short_repr`."""
     return f"{as_utf8(type(error).__name__)}: {shown_message(error)}"
 
 
 def shown_message(error: BaseException) -> str:
-    """Return the message of an error that may hold a user's value, shortened as by `shown`."""
+    """Return the message of an error that may hold a user's value, shortened as by `short_repr`."""
     return _guarded(_message, error)
 
 
@@ -130,11 +130,15 @@ def _message(error: BaseException) -> str:
     """Return `str(error)`, shortened; an argument is shortened before its whole `repr` is made."""
     says, args = type(error).__str__, error.args
     if says is _KEY_ERROR and len(args) == 1:
-        return shown(args[0])
+        return short_repr(args[0])
     if says is _ANY_ERROR and len(args) == 1:
-        return shown(args[0]) if type(args[0]).__str__ is _BY_REPR else _shorten(str(error), _MOST)
+        return (
+            short_repr(args[0])
+            if type(args[0]).__str__ is _BY_REPR
+            else _shorten(str(error), _MOST)
+        )
     if says is _ANY_ERROR and args:
-        return shown(args)
+        return short_repr(args)
     return _shorten(str(error), _MOST)
 
 

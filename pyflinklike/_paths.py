@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 
 __all__ = ["local_path"]
 
@@ -15,7 +15,7 @@ def local_path(path: str) -> Path:
     """Return the path of a file on this machine.
 
     Raises:
-        HostError: The address names another machine or a remote file system.
+        SparkSetupError: The address names another machine or a remote file system.
     """
     if "://" not in path and not path.startswith("file:"):
         return Path(path)
@@ -25,5 +25,5 @@ def local_path(path: str) -> Path:
             f"the files of a job must be on a file system that this machine has mounted, got {path!r}; "
             "mount it, or read and write such addresses with Spark's DataFrames"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     return Path(unquote(parts.path))

@@ -11,7 +11,7 @@ Everything the package raises on purpose is a `PyflinklikeError`.  Its children 
 * `OutputError`: the user's code yielded something that does not fit the output type.
 * `IncompatibleStateError`, `CorruptStateError`: the restored state cannot be used.
 * `StateStoreError` and its children: a store of `pyflinklike.stores` was used wrongly.
-* `HostError`: Spark refused a request, or is not set up for it.
+* `SparkSetupError`: Spark refused a request, or is not set up for it.
 * `BrokerError` and its children: a Kafka broker is away, refused, or has lost the records.
 
 A message says which rule was broken, what was given instead, and what to do.
@@ -30,7 +30,6 @@ __all__ = [
     "DeclarationTypeError",
     "DeclarationValueError",
     "DeliveryError",
-    "HostError",
     "IncompatibleStateError",
     "KeyDecodeError",
     "LocalStateError",
@@ -42,6 +41,7 @@ __all__ = [
     "RefusedNameError",
     "RequirementError",
     "ScanDisabledError",
+    "SparkSetupError",
     "StaleStateError",
     "StateAccessError",
     "StateStoreError",
@@ -109,15 +109,15 @@ class CorruptStateError(PyflinklikeError):
     """Restored bytes are damaged or of an unknown format version."""
 
 
-class HostError(PyflinklikeError):
+class SparkSetupError(PyflinklikeError):
     """Spark refuses a request; the message names the setting to change."""
 
 
-class RequirementError(HostError, ImportError):
+class RequirementError(SparkSetupError, ImportError):
     """A package that Spark needs is missing, or its version does not go with Spark's."""
 
 
-class LocalStateError(HostError):
+class LocalStateError(SparkSetupError):
     """The working state on a worker's disk cannot be read; durable state is not affected.
 
     A backend raises it after it has dropped that state; the runtime reads the log instead.

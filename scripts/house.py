@@ -96,7 +96,7 @@ WINGS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "run": (("pyflink",), "scripts that import pyflink, as they are"),
 }
 
-DOORS = ("spark", "spark.keyed_stream")
+DOORS = ("spark", "spark.keyed_data_frame")
 """Modules that gather names of all groups for users; only wings and doors import them."""
 
 Graph = dict[str, set[str]]

@@ -450,7 +450,7 @@ def rows_of_former() -> Iterator[str]:
             called = cls.__name__ if name == "__init__" else f"{cls.__name__}.{name}"
             if hasattr(method, "today"):
                 rows[called] = in_code(method.today)
-            for old, new in getattr(method, "former_keywords", {}).items():
+            for old, new in getattr(method, "renamed_keywords", {}).items():
                 rows[f"{called}({old}=)"] = f"`{new}=`"
     for called in sorted(rows):
         yield f"| `{called}` | {rows[called]} |"

@@ -139,12 +139,12 @@ def spark(
         return
     from pyspark.sql import SparkSession
 
-    from pyflinklike.errors import HostError
+    from pyflinklike.errors import SparkSetupError
     from pyflinklike.spark._plan.requirements import check_java
 
     try:
         check_java()
-    except HostError as missing:
+    except SparkSetupError as missing:
         pytest.skip(str(missing))
 
     python_path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))

@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from demo.flights import ALERT_TYPE, FLIGHT_TYPE, SILENT, LateAircraft, flown
-from pyflinklike.spark import foreach_output, get_side_output, key_by, main_output
+from pyflinklike.spark import foreach_batch_output, get_side_output, key_by, main_output
 
 __all__ = ["Findings", "MicroBatch", "find_on_batch", "find_on_stream"]
 
@@ -122,7 +122,7 @@ def find_on_stream(
         .parquet(str(days))
     )
     collected = _Collected()
-    write = foreach_output(collected.add_alerts, {SILENT: collected.add_silences})
+    write = foreach_batch_output(collected.add_alerts, {SILENT: collected.add_silences})
     query = (
         find(flights)
         .writeStream.queryName("late-aircraft")

@@ -21,9 +21,9 @@ from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
     ROLL_AT,
+    KeyGroupRegistry,
     OperatorIdentity,
     OperatorRecord,
-    Roll,
     is_of_state,
 )
 from pyflinklike._changelog.segment_chain import read_chain
@@ -47,7 +47,9 @@ __all__ = [
 ]
 
 
-def record_and_roll(blobs: Mapping[int, bytes], where: str) -> tuple[OperatorRecord, Roll]:
+def record_and_roll(
+    blobs: Mapping[int, bytes], where: str
+) -> tuple[OperatorRecord, KeyGroupRegistry]:
     """Read the record and the roll of an operator.
 
     Args:
@@ -61,12 +63,12 @@ def record_and_roll(blobs: Mapping[int, bytes], where: str) -> tuple[OperatorRec
         msg = f"{where}: state must hold the record of its operator and the roll of its key groups"
         raise CorruptStateError(f"{msg}, got numbers {sorted(blobs)}; go back to a checkpoint")
     record = OperatorRecord.from_bytes(blobs[RECORD_AT], where)
-    return record, Roll.from_bytes(blobs[ROLL_AT], where)
+    return record, KeyGroupRegistry.from_bytes(blobs[ROLL_AT], where)
 
 
 def check_logs(
     record: OperatorRecord,
-    roll: Roll,
+    roll: KeyGroupRegistry,
     groups: Mapping[int, tuple[Head, Mapping[int, bytes]]],
     where: str,
 ) -> dict[str, list[Segment]]:
@@ -74,7 +76,7 @@ def check_logs(
 
     Args:
         record: Record of the operator.
-        roll: Roll of the operator.
+        roll: KeyGroupRegistry of the operator.
         groups: Head and segments of each key group, by index.
         where: Name of the operator, for messages.
 
@@ -89,11 +91,11 @@ def check_logs(
     return logs
 
 
-def check_groups(roll: Roll, groups: Collection[int], where: str) -> None:
+def check_groups(roll: KeyGroupRegistry, groups: Collection[int], where: str) -> None:
     """Refuse key groups that are not those of the roll.
 
     Args:
-        roll: Roll of the operator.
+        roll: KeyGroupRegistry of the operator.
         groups: Indexes of the key groups that were found.
         where: Name of the operator, for messages.
 
@@ -214,7 +216,7 @@ def merge(
         CorruptStateError: A segment does not declare its tables.
         IncompatibleStateError: A state was declared differently in two key groups, and neither
             grows into the other; or two have entries that belong to no key.
-        HostError: The savepoint would be larger than 2 GiB.
+        SparkSetupError: The savepoint would be larger than 2 GiB.
     """
     merged = Segment(os.urandom(16), b"")
     ids: dict[Declaration, int] = {}

@@ -36,11 +36,11 @@ from pyflinklike._changelog.entry_codec import (
     entries_in,
     has_stamps,
 )
+from pyflinklike._changelog.key_group_state import KeyedStateBackend, KeyGroupState
 from pyflinklike._changelog.log_storage import NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike._changelog.operator_record import OperatorIdentity, is_of_state
 from pyflinklike._changelog.segment_chain import divide, read_chain, read_one, segment_name
 from pyflinklike._changelog.segments import SEGMENT_BYTES, Declaration, Section, Segment
-from pyflinklike._changelog.working_state import KeyedStateBackend, WorkingState
 from pyflinklike.state.table import Changes, ColumnChanges, TableSpec
 from pyflinklike.types import TypeInformation
 
@@ -95,7 +95,7 @@ class KeyGroupLog:
 
     # Loading
 
-    def load(self, storage: LogStorage, head: Head | None, state: WorkingState) -> WorkingState:
+    def load(self, storage: LogStorage, head: Head | None, state: KeyGroupState) -> KeyGroupState:
         """Bring working state up to the head.
 
         Args:
@@ -115,7 +115,7 @@ class KeyGroupLog:
         metrics.key_groups += 1
         if head is None:
             # A nonce without a head: the commit that made this state never became durable.
-            return state if not state.nonce else WorkingState(state.index)
+            return state if not state.nonce else KeyGroupState(state.index)
         self._check_head(head)
         if state.nonce == head.nonce:
             metrics.warm_loads += bool(head.nonce)
@@ -125,7 +125,7 @@ class KeyGroupLog:
             return state
         return self.rebuilt(storage, head, state.index)
 
-    def rebuilt(self, storage: LogStorage, head: Head, index: int) -> WorkingState:
+    def rebuilt(self, storage: LogStorage, head: Head, index: int) -> KeyGroupState:
         """Build working state from all segments, whatever a worker still has of the group.
 
         Raises:
@@ -146,7 +146,7 @@ class KeyGroupLog:
         self,
         storage: LogStorage,
         head: Head | None,
-        state: WorkingState,
+        state: KeyGroupState,
         times: HeadTimes = NO_TIMES,
     ) -> Head | None:
         """Make what changed in the current group durable.
@@ -188,7 +188,7 @@ class KeyGroupLog:
         storage.write_head(extended)
         return extended
 
-    def _drop(self, state: WorkingState) -> None:
+    def _drop(self, state: KeyGroupState) -> None:
         """Forget the states that leave the log, which the commit then writes anew without them."""
         for table in [each for each in state.pending if self.is_dropped(each)]:
             self._metrics.dropped_entries += entries_in(state.pending.pop(table))
@@ -199,7 +199,7 @@ class KeyGroupLog:
         return bool(self._drop_states) and is_of_state(table, self._drop_states)
 
     def _write_segments(
-        self, changes: Sequence[Changes | Section], state: WorkingState
+        self, changes: Sequence[Changes | Section], state: KeyGroupState
     ) -> list[_Written]:
         return [(each, each.to_bytes()) for each in self._writer.write_changes(changes, state)]
 
@@ -240,7 +240,7 @@ class KeyGroupLog:
         )
 
     def _append(
-        self, storage: LogStorage, state: WorkingState, segment: Segment, blob: bytes
+        self, storage: LogStorage, state: KeyGroupState, segment: Segment, blob: bytes
     ) -> None:
         storage.write_segment(state.next_sequence, blob)
         state.next_sequence += 1
@@ -251,7 +251,7 @@ class KeyGroupLog:
     # Compacting
 
     def _compact(
-        self, storage: LogStorage, noted: Head, state: WorkingState, own: Sequence[_Written]
+        self, storage: LogStorage, noted: Head, state: KeyGroupState, own: Sequence[_Written]
     ) -> Head:
         """Write a snapshot in place of all segments, after the segments of the commit itself."""
         self._metrics.compactions += 1
@@ -282,7 +282,9 @@ class KeyGroupLog:
         storage.write_head(head)
         return head
 
-    def _write_own(self, storage: LogStorage, state: WorkingState, own: Iterable[_Written]) -> None:
+    def _write_own(
+        self, storage: LogStorage, state: KeyGroupState, own: Iterable[_Written]
+    ) -> None:
         for sequence, (_, blob) in enumerate(own, state.next_sequence):
             storage.write_segment(sequence, blob)
             self._metrics.segment_bytes += len(blob)
@@ -292,11 +294,11 @@ class KeyGroupLog:
         self._backend.discard_changes()
         return [each for each in self._backend.contents() if len(each)]
 
-    def snapshot(self, state: WorkingState, contents: Iterable[Changes]) -> Iterator[Segment]:
+    def snapshot(self, state: KeyGroupState, contents: Iterable[Changes]) -> Iterator[Segment]:
         """Write segments that need no other: these entries, and those of undeclared states."""
         return self._writer.snapshot(contents, state)
 
-    def _erase(self, storage: LogStorage, noted: Head, state: WorkingState) -> Head:
+    def _erase(self, storage: LogStorage, noted: Head, state: KeyGroupState) -> Head:
         """Write a head that names only the operator, when it was last served, and its letters."""
         head = attrs.evolve(
             self._blank_head(),
@@ -329,7 +331,7 @@ class SegmentWriter:
     segment_bytes: int
 
     def write_changes(
-        self, changes: Iterable[Changes | Section], state: WorkingState
+        self, changes: Iterable[Changes | Section], state: KeyGroupState
     ) -> Iterator[Segment]:
         """Write the changes of one commit as segments that follow the state; one segment at least.
 
@@ -340,7 +342,7 @@ class SegmentWriter:
         """
         return divide(self._sections(changes), state, state.nonce, self.segment_bytes)
 
-    def snapshot(self, contents: Iterable[Changes], state: WorkingState) -> Iterator[Segment]:
+    def snapshot(self, contents: Iterable[Changes], state: KeyGroupState) -> Iterator[Segment]:
         """Write segments that need no other: these entries, and those of undeclared states.
 
         Args:
@@ -378,7 +380,7 @@ class Restorer:
     key_type: TypeInformation
     where: Callable[[int], str]
 
-    def restore(self, state: WorkingState, spec: TableSpec, stamp: int) -> list[Changes]:
+    def restore(self, state: KeyGroupState, spec: TableSpec, stamp: int) -> list[Changes]:
         """Decode the entries of a table that were read but not yet applied.
 
         Args:
@@ -399,7 +401,7 @@ class Restorer:
         return changes
 
     def add(
-        self, state: WorkingState, section: Section, spec: TableSpec | None, stamp: int
+        self, state: KeyGroupState, section: Section, spec: TableSpec | None, stamp: int
     ) -> Changes | None:
         """Decode a section of a savepoint, and leave its entries to the next commit to log.
 
@@ -421,7 +423,7 @@ class Restorer:
         return changes
 
     def _entries(
-        self, state: WorkingState, section: Section, spec: TableSpec, stamp: int
+        self, state: KeyGroupState, section: Section, spec: TableSpec, stamp: int
     ) -> Changes:
         section.declaration.check(Declaration.of(spec, self.key_type))
         decode = decode_columns if self.backend.takes_columns(spec) else decode_entries
@@ -431,7 +433,7 @@ class Restorer:
 # Working state read from the log
 
 
-def rebuilt(storage: LogStorage, head: Head, index: int, where: str) -> WorkingState:
+def rebuilt(storage: LogStorage, head: Head, index: int, where: str) -> KeyGroupState:
     """Build working state from all segments.
 
     Args:
@@ -443,13 +445,13 @@ def rebuilt(storage: LogStorage, head: Head, index: int, where: str) -> WorkingS
     Raises:
         CorruptStateError: A segment is missing, damaged, or not made from the one before.
     """
-    state = WorkingState(index)
+    state = KeyGroupState(index)
     _read(storage, range(head.first_sequence, head.next_sequence), head, state, where)
     state.next_sequence = head.next_sequence
     return state
 
 
-def catch_up(storage: LogStorage, head: Head, state: WorkingState, where: str) -> bool:
+def catch_up(storage: LogStorage, head: Head, state: KeyGroupState, where: str) -> bool:
     """Replay the segments since the working state, if it is an ancestor of the head.
 
     Args:
@@ -478,7 +480,7 @@ def catch_up(storage: LogStorage, head: Head, state: WorkingState, where: str) -
 
 
 def _read(
-    storage: LogStorage, sequences: range, head: Head, state: WorkingState, where: str
+    storage: LogStorage, sequences: range, head: Head, state: KeyGroupState, where: str
 ) -> None:
     segments = read_chain(storage.read_segment, sequences, state.nonce, head.nonce, where)
     for name, segment in segments:

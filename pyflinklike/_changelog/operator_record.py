@@ -41,12 +41,12 @@ from pyflinklike.errors import CorruptStateError, IncompatibleStateError, Unknow
 __all__ = [
     "RECORD_AT",
     "ROLL_AT",
+    "KeyGroupRegistry",
     "OperatorIdentity",
     "OperatorRecord",
     "RecordStorage",
-    "Roll",
-    "call_roll",
     "is_of_state",
+    "register_key_groups",
 ]
 
 
@@ -141,7 +141,7 @@ class OperatorRecord:
         """Eight bytes that differ between records."""
         return hashlib.blake2b(self.to_bytes(), digest_size=8).digest()
 
-    def after(self, former: OperatorRecord, roll: Roll, time: int) -> OperatorRecord:
+    def after(self, former: OperatorRecord, roll: KeyGroupRegistry, time: int) -> OperatorRecord:
         """Return the record to write over a former one; it keeps states that the program left out.
 
         Args:
@@ -202,7 +202,7 @@ def _check_can_be_dropped(operator: str, name: str, known: Collection[str]) -> N
         )
 
 
-def _check_is_gone(operator: str, name: str, since: int, roll: Roll) -> None:
+def _check_is_gone(operator: str, name: str, since: int, roll: KeyGroupRegistry) -> None:
     """Refuse to go on without `drop_states` while key groups may have entries of a state.
 
     Raises:
@@ -236,7 +236,7 @@ class RecordStorage(Protocol):
         """Store a blob under a number."""
 
 
-def call_roll(
+def register_key_groups(
     storage: RecordStorage,
     record: OperatorRecord,
     groups: Iterable[int],
@@ -263,7 +263,7 @@ def call_roll(
     """
     where = f"operator {record.identity.name!r}"
     blob = storage.read_segment(ROLL_AT)
-    former = Roll(b"", {}) if blob is None else Roll.from_bytes(blob, where)
+    former = KeyGroupRegistry(b"", {}) if blob is None else KeyGroupRegistry.from_bytes(blob, where)
     # The roll has the record's digest, so that one read tells that nothing has changed.
     if former.record != record.digest:
         if blob is None:
@@ -282,7 +282,7 @@ def _write_record(
     storage: RecordStorage,
     record: OperatorRecord,
     where: str,
-    before: tuple[Roll, int] | None = None,
+    before: tuple[KeyGroupRegistry, int] | None = None,
     agrees: Callable[[OperatorRecord], None] | None = None,
 ) -> None:
     """Write the record of a program.
@@ -341,7 +341,7 @@ _GROUP = struct.Struct("<iq")
 
 
 @attrs.frozen
-class Roll:
+class KeyGroupRegistry:
     """The key groups that had records, each with the time of its last ones.
 
     Args:
@@ -352,7 +352,7 @@ class Roll:
     record: bytes
     served_at: Mapping[int, int]
 
-    def add_batch(self, record: bytes, groups: Iterable[int], time: int) -> Roll:
+    def add_batch(self, record: bytes, groups: Iterable[int], time: int) -> KeyGroupRegistry:
         """Return the roll after a micro-batch.
 
         Args:
@@ -360,7 +360,7 @@ class Roll:
             groups: Key groups that had records in the micro-batch.
             time: Time of the micro-batch, in ms.
         """
-        return Roll(record, {**self.served_at, **dict.fromkeys(groups, time)})
+        return KeyGroupRegistry(record, {**self.served_at, **dict.fromkeys(groups, time)})
 
     def to_bytes(self) -> bytes:
         """Return the roll as it is stored, with its checksum."""
@@ -370,7 +370,7 @@ class Roll:
         return head + _CHECKSUM.pack(zlib.crc32(stored, zlib.crc32(head))) + stored
 
     @classmethod
-    def from_bytes(cls, blob: bytes, where: str) -> Roll:
+    def from_bytes(cls, blob: bytes, where: str) -> KeyGroupRegistry:
         """Read a roll that `to_bytes` wrote.
 
         Args:

@@ -11,15 +11,15 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.segments import Declaration, Section, Segment, read_segment
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.errors import CorruptStateError
 
 __all__ = ["divide", "join", "read_chain", "read_one", "segment_name", "snapshots"]
 
 
 def divide(
-    sections: Iterable[Section], state: WorkingState, parent: bytes, limit: int
+    sections: Iterable[Section], state: KeyGroupState, parent: bytes, limit: int
 ) -> Iterator[Segment]:
     """Divide sections into segments, each made from the one before; one segment at least.
 
@@ -48,7 +48,7 @@ def snapshots(sections: Iterable[Section], limit: int) -> Iterator[Segment]:
     for some in _portions(sections, limit):
         if some:
             # Each gets a state of its own, so that each declares its tables.
-            yield from divide(some, WorkingState(0), b"", sys.maxsize)
+            yield from divide(some, KeyGroupState(0), b"", sys.maxsize)
 
 
 def _portions(sections: Iterable[Section], limit: int) -> Iterator[list[Section]]:
@@ -64,7 +64,7 @@ def _portions(sections: Iterable[Section], limit: int) -> Iterator[list[Section]
     yield portion
 
 
-def _declare(state: WorkingState, segment: Segment, declaration: Declaration) -> int:
+def _declare(state: KeyGroupState, segment: Segment, declaration: Declaration) -> int:
     """Return the id of a table, a new one if the table was declared otherwise before."""
     table_id = state.declared.get(declaration.name)
     if table_id is None or state.declarations[table_id] != declaration:

@@ -18,7 +18,7 @@ Anybody may have written what is read: every length is compared with the bytes t
 before it is used.
 
 A segment declares its tables, so that a program that declares one otherwise is refused.  After a
-change of the program in which the type of values has grown (`pyflinklike.types.growth`),
+change of the program in which the type of values has grown (`pyflinklike.types.schema_evolution`),
 sections of the former type and of the new one lie side by side until a compaction writes them all
 anew.
 """
@@ -37,7 +37,7 @@ import pyarrow as pa
 
 from pyflinklike._changelog.damage import RESTORE_ADVICE, decoding
 from pyflinklike._messages import is_own_state, shown_state
-from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError, SparkSetupError
 from pyflinklike.state.table import (
     LAYOUT,
     REPLICATED,
@@ -50,7 +50,7 @@ from pyflinklike.state.table import (
 from pyflinklike.state.ttl_config import clock_of_ttl
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.catalog import type_of
-from pyflinklike.types.growth import Grow, UngrownError, growth
+from pyflinklike.types.schema_evolution import Migration, NoMigrationError, growth
 
 __all__ = [
     "FORMAT_VERSION",
@@ -128,7 +128,7 @@ class Segment:
             limit: Largest plain body, in bytes.
 
         Raises:
-            HostError: The body is larger.
+            SparkSetupError: The body is larger.
         """
         parts = list(self._parts())
         size = sum(map(len, parts))
@@ -137,7 +137,7 @@ class Segment:
                 f"a savepoint or segment is one value in memory and may have {limit:,} bytes at "
                 f"most, got {size:,}; go on from the checkpoint itself"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
         body = b"".join(parts)
         flags, stored = 0, body
         # LZ4, since zstd takes three times as long for small segments (170 us against 50).
@@ -364,7 +364,7 @@ class Declaration:
             return
         try:
             grown(self.value, declared.value)
-        except UngrownError as error:
+        except NoMigrationError as error:
             remedy = f"{_AS_BEFORE}, or change a savepoint of it with {error.remedy}"
             if is_own_state(self.name) and "with_state" in error.remedy:
                 remedy = self._remedy  # its descriptor is ours
@@ -435,7 +435,7 @@ def _settings_of(settings: Mapping[str, str]) -> tuple[Setting, ...]:
 
 
 @lru_cache(maxsize=256)
-def grown(stored: str, declared: str) -> tuple[TypeInformation, Grow]:
+def grown(stored: str, declared: str) -> tuple[TypeInformation, Migration]:
     """Return the stored type of values, and a function that casts its columns to the declared type.
 
     Args:
@@ -443,14 +443,14 @@ def grown(stored: str, declared: str) -> tuple[TypeInformation, Grow]:
         declared: Signature of the type that they are read as.
 
     Raises:
-        UngrownError: The stored type does not grow into the declared one.
+        NoMigrationError: The stored type does not grow into the declared one.
     """
     if not stored or not declared:
         msg = "entries with values and entries without do not grow into each other"
-        raise UngrownError(msg, "Savepoint.with_state()")
+        raise NoMigrationError(msg, "Savepoint.with_state()")
     try:
         before, after = type_of(stored), type_of(declared)
     except IncompatibleStateError as error:
         msg = "one of them is none of Types"
-        raise UngrownError(msg, "the version of pyflinklike that wrote it") from error
+        raise NoMigrationError(msg, "the version of pyflinklike that wrote it") from error
     return before, growth(before, after)

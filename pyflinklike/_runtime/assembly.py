@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import attrs
 
 from pyflinklike._changelog.key_group_log import KeyGroupLog
-from pyflinklike._changelog.working_state import KeyedStateBackend
+from pyflinklike._changelog.key_group_state import KeyedStateBackend
 from pyflinklike._clock import Clock, TimeDomain
-from pyflinklike._runtime.broadcast_calls import (
+from pyflinklike._runtime.broadcast_invoker import (
     BroadcastStates,
     KeyedReadContext,
     UnkeyedReadContext,
@@ -33,10 +33,10 @@ from pyflinklike._runtime.call_contexts import (
     UnkeyedCallContext,
     UnkeyedOperatorContext,
 )
-from pyflinklike._runtime.call_guard import CallGuard, LetterOffice
-from pyflinklike._runtime.calls import Caller, FunctionCalls
-from pyflinklike._runtime.capsule import CapsuleMaker, CapsuleWriter
-from pyflinklike._runtime.keyed_operator import CurrentGroup, KeyedProcessOperator, StateCleanup
+from pyflinklike._runtime.failure_isolation import DeadLetterWriter, FailureIsolation
+from pyflinklike._runtime.failure_snapshot import CapsuleMaker, CapsuleWriter
+from pyflinklike._runtime.invokers import FunctionInvoker, UserFunctionInvoker
+from pyflinklike._runtime.keyed_operator import KeyedProcessOperator, KeyGroupContext, StateCleanup
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.outputs import Outputs, TimedOutputs
 from pyflinklike._runtime.timer_queue import KeyedTimerService, TimerQueue, UndoableTimerQueue
@@ -45,9 +45,9 @@ from pyflinklike.errors import DeclarationValueError, PyflinklikeError
 from pyflinklike.functions.dead_letters import DeadLetters
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.state.staged_tables import StagedTables
 from pyflinklike.state.state_assembly import Assembled
 from pyflinklike.state.table import Tables
+from pyflinklike.state.write_buffer import BufferedTables
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.pickled_type import ALLOW_PICKLE, check_pickled
 
@@ -169,8 +169,8 @@ class OperatorAssembly:
             raise DeclarationValueError(msg)
         return backend
 
-    def _make_staged(self) -> StagedTables | None:
-        return None if self.declared.on_error is None else StagedTables(self.backend)
+    def _make_staged(self) -> BufferedTables | None:
+        return None if self.declared.on_error is None else BufferedTables(self.backend)
 
     def _make_timers(self) -> Any:
         make_queue = TimerQueue if self.staged is None else UndoableTimerQueue
@@ -181,7 +181,7 @@ class OperatorAssembly:
         refused = (self.declared.refused_timers or {}) if self.has_keys else NO_TIMERS
         return KeyedTimerService(self.clock, event_timers, processing_timers, refused)
 
-    def _make_group(self) -> CurrentGroup:
+    def _make_group(self) -> KeyGroupContext:
         log = KeyGroupLog(
             self.backend,
             self.key_type,
@@ -190,7 +190,7 @@ class OperatorAssembly:
             self.metrics,
             drop_states=self.declared.drop_states,
         )
-        return CurrentGroup(
+        return KeyGroupContext(
             self.backend,
             log,
             self.assembled,
@@ -236,7 +236,7 @@ class OperatorAssembly:
 
     # Calls
 
-    def _make_guard(self) -> LetterOffice | None:
+    def _make_guard(self) -> DeadLetterWriter | None:
         """Make what turns calls that fail into dead letters; None if they fail the query."""
         on_error, staged = self.declared.on_error, self.staged
         if on_error is None or staged is None:
@@ -245,7 +245,7 @@ class OperatorAssembly:
         if on_error.capsule_bytes:
             writer = self._make_capsule_writer(on_error.capsule_bytes)
             capsules = CapsuleMaker(writer, staged, queues, self.declared.allow_pickle)
-        guard = CallGuard(
+        guard = FailureIsolation(
             on_error,
             staged.stage,
             queues,
@@ -260,7 +260,7 @@ class OperatorAssembly:
         self.runtime.before_every_call.append(guard.begin)  # before the steps of TTL and stores
         return guard
 
-    def _begin_guard(self, guard: LetterOffice) -> None:
+    def _begin_guard(self, guard: DeadLetterWriter) -> None:
         guard.watch(self.runtime.get_metrics_group())
         guard.begin_task(self.task.batch)
 
@@ -275,7 +275,7 @@ class OperatorAssembly:
             most=most,
         )
 
-    def _make_calls(self) -> Caller:
+    def _make_calls(self) -> FunctionInvoker:
         calls = self.kind.caller(self.function, self.parts, **self._for_calls())
         if self.guard is not None:
             self.runtime._attempt = calls.attempt
@@ -358,6 +358,6 @@ class FunctionKind:
     make_harness: Callable[..., Any] | None = None
     stream: str = ""
     has_keys: bool = True
-    caller: Callable[..., FunctionCalls] = FunctionCalls
+    caller: Callable[..., UserFunctionInvoker] = UserFunctionInvoker
     assembly: Callable[[OperatorDeclaration, FunctionKind], OperatorAssembly] = OperatorAssembly
     on_spark: Callable[[Any], Any] = lambda plan: plan

@@ -14,7 +14,7 @@ import attrs
 
 from pyflinklike._changelog.operator_record import OperatorIdentity
 from pyflinklike._clock import Clock, TimeDomain
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.outputs import Outputs
 from pyflinklike.errors import (
@@ -49,9 +49,9 @@ from pyflinklike.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from pyflinklike.state.staged_tables import Stage
 from pyflinklike.state.state_assembly import Assembled, assemble, merge_namespaces
 from pyflinklike.state.table import Setting, Tables, TableSpec
+from pyflinklike.state.write_buffer import WriteBuffer
 from pyflinklike.types import TypeInformation
 
 __all__ = [
@@ -285,7 +285,7 @@ class OperatorRuntimeContext(RuntimeContext):
     def _get(self, descriptor: StateDescriptor[S], wanted: type[StateDescriptor]) -> S:
         if not isinstance(descriptor, wanted):
             remedy = instance_of(StateDescriptor, descriptor, "use its own getter")
-            msg = f"this getter takes a {wanted.__name__}, got {shown(descriptor)}; {remedy}"
+            msg = f"this getter takes a {wanted.__name__}, got {short_repr(descriptor)}; {remedy}"
             raise DeclarationTypeError(msg)
         assembled = self.assembled.get(descriptor.name)
         if assembled is not None:
@@ -320,7 +320,7 @@ def _check_store(descriptor: Any) -> None:
         remedy = "for example KeyValueStoreDescriptor(name, key_type, value_type)"
         if hasattr(descriptor, "new_extension"):
             remedy = instance_of(descriptor, descriptor, remedy)
-        msg = f"get_store takes a descriptor of a kind of store, got {shown(descriptor)}; {remedy}"
+        msg = f"get_store takes a descriptor of a kind of store, got {short_repr(descriptor)}; {remedy}"
         raise DeclarationTypeError(msg)
 
 
@@ -501,7 +501,7 @@ class UnkeyedOperatorContext(OperatorRuntimeContext):
 
 def _no_keys(noun: str, descriptor: Any) -> DeclarationError:
     return DeclarationError(
-        f"a {noun} belongs to keys, got {shown(descriptor)} in a function whose elements have none; "
+        f"a {noun} belongs to keys, got {short_repr(descriptor)} in a function whose elements have none; "
         "call key_by before, and give a function for keyed streams"
     )
 
@@ -535,7 +535,7 @@ class Surroundings:
     wants: Callable[[str], bool]
     timestamp: Callable[[], int | None]
     position: Callable[[], dict[int, int]]
-    stage: Stage | None = None
+    stage: WriteBuffer | None = None
 
 
 class Extension(Protocol):

@@ -19,8 +19,8 @@ from pyflinklike._runtime.assembly import (
     OperatorDeclaration,
     WithBroadcastAssembly,
 )
-from pyflinklike._runtime.broadcast_calls import BroadcastCalls
-from pyflinklike._runtime.calls import MapCalls, NamespacedCalls, TwoInputCalls
+from pyflinklike._runtime.broadcast_invoker import BroadcastInvoker
+from pyflinklike._runtime.invokers import MapInvoker, NamespacedInvoker, TwoInputInvoker
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.functions.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.functions.process_functions import (
@@ -98,11 +98,11 @@ def make_keyed_operator(declared: OperatorDeclaration) -> KeyedProcessOperator:
 _ONE = FunctionKind(harness="KeyedProcessHarness")
 register(attrs.evolve(_ONE, stream="KeyedStream"), KeyedProcessFunction)
 register(
-    attrs.evolve(_ONE, caller=NamespacedCalls, assembly=NamespacedAssembly), NamespacedFunction
+    attrs.evolve(_ONE, caller=NamespacedInvoker, assembly=NamespacedAssembly), NamespacedFunction
 )
-register(attrs.evolve(_ONE, caller=MapCalls), MapFunction, FlatMapFunction, FilterFunction)
+register(attrs.evolve(_ONE, caller=MapInvoker), MapFunction, FlatMapFunction, FilterFunction)
 
-_TWO = FunctionKind(inputs="two inputs", caller=TwoInputCalls)
+_TWO = FunctionKind(inputs="two inputs", caller=TwoInputInvoker)
 register(_TWO, CoProcessFunction)
 register(
     attrs.evolve(_TWO, harness="KeyedTwoInputHarness"),
@@ -114,7 +114,7 @@ register(
 _BROADCAST = FunctionKind(
     inputs="a broadcast input",
     harness="BroadcastHarness",
-    caller=BroadcastCalls,
+    caller=BroadcastInvoker,
     assembly=WithBroadcastAssembly,
 )
 register(_BROADCAST, KeyedBroadcastProcessFunction)

@@ -27,21 +27,25 @@ import attrs
 
 from pyflinklike._changelog.checkpoint_logs import sections_of
 from pyflinklike._changelog.key_group_log import KeyGroupLog
+from pyflinklike._changelog.key_group_state import (
+    KeyedStateBackend,
+    KeyGroupState,
+    LocalStateBackend,
+)
 from pyflinklike._changelog.log_storage import NO_LETTERS, NO_TIMES, Head, HeadTimes, LogStorage
 from pyflinklike._changelog.segment_chain import join
 from pyflinklike._changelog.segments import Segment
-from pyflinklike._changelog.working_state import KeyedStateBackend, LocalStateBackend, WorkingState
 from pyflinklike._clock import MAX_WATERMARK, Clock, TimeDomain
 from pyflinklike._messages import shown_state
-from pyflinklike._runtime.broadcast_calls import BroadcastCalls, BroadcastStates
+from pyflinklike._runtime.broadcast_invoker import BroadcastInvoker, BroadcastStates
 from pyflinklike._runtime.call_contexts import (
     Extension,
     OperatorParts,
     OperatorRuntimeContext,
     TaskInfo,
 )
-from pyflinklike._runtime.calls import Caller
-from pyflinklike._runtime.capsule import FailedCall
+from pyflinklike._runtime.failure_snapshot import FailedCall
+from pyflinklike._runtime.invokers import FunctionInvoker
 from pyflinklike._runtime.outputs import TimedOutputs
 from pyflinklike._runtime.timer_queue import TimerQueues, Timers
 from pyflinklike.errors import (
@@ -60,7 +64,7 @@ from pyflinklike.state.ttl_rules import TtlRules
 from pyflinklike.types.pickled_type import check_pickled
 
 __all__ = [
-    "CurrentGroup",
+    "KeyGroupContext",
     "KeyedProcessOperator",
     "StateCleanup",
     "describe_state",
@@ -84,9 +88,9 @@ class KeyedProcessOperator:
     def __init__(
         self,
         parts: OperatorParts,
-        group: CurrentGroup,
+        group: KeyGroupContext,
         timers: TimerQueues,
-        calls: Caller,
+        calls: FunctionInvoker,
         cleanup: StateCleanup,
         runtime_context: OperatorRuntimeContext,
     ) -> None:
@@ -104,16 +108,16 @@ class KeyedProcessOperator:
         self.backend = group.backend
         self.current = group.backend.current
         self._calls = calls
-        self._broadcast = calls if isinstance(calls, BroadcastCalls) else None
+        self._broadcast = calls if isinstance(calls, BroadcastInvoker) else None
         self.function = calls.function
         self.key_type = parts.key_type
         self.outputs = parts.outputs
         """The outputs that the host has not taken yet."""
         is_timed = isinstance(parts.outputs, TimedOutputs)
         self.process = self._process_each if is_timed else calls.process
-        """Process records of the current group: `Caller.process`."""
+        """Process records of the current group: `FunctionInvoker.process`."""
         self.process_one = calls.one_by_one()
-        """Process one record: `Caller.one_by_one`."""
+        """Process one record: `FunctionInvoker.one_by_one`."""
 
     def _process_each(
         self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
@@ -193,7 +197,7 @@ class KeyedProcessOperator:
         """Release what belongs to the task; the function stays open for the next one.
 
         Raises:
-            HostError: The working state could not be put aside.
+            SparkSetupError: The working state could not be put aside.
         """
         self.group.leave()
         self.end_task()
@@ -254,9 +258,9 @@ class KeyedProcessOperator:
     # Key groups
 
     def load(
-        self, storage: LogStorage, head: Head | None, state: WorkingState | int
-    ) -> WorkingState:
-        """Make a key group current, brought up to its head: `CurrentGroup.load`."""
+        self, storage: LogStorage, head: Head | None, state: KeyGroupState | int
+    ) -> KeyGroupState:
+        """Make a key group current, brought up to its head: `KeyGroupContext.load`."""
         loaded = self.group.load(storage, head, state)
         if self.guard is not None:
             self.guard.begin_group(loaded.index, NO_LETTERS if head is None else head.letters)
@@ -395,7 +399,7 @@ class KeyedProcessOperator:
 # The current key group
 
 
-class CurrentGroup:
+class KeyGroupContext:
     """Points the tables and timers of an operator at one key group at a time.
 
     `load` makes a key group current and brings it up to the head of its log.  `enter` makes one
@@ -425,12 +429,12 @@ class CurrentGroup:
         self._assembled = assembled
         self._queues = tuple(queues)
         self._allow_pickle = allow_pickle
-        self._state: WorkingState | None = None
+        self._state: KeyGroupState | None = None
         self.specs = [queue.table.spec for queue in self._queues]
         """The specs of all tables, those of timers first."""
 
     @property
-    def state(self) -> WorkingState:
+    def state(self) -> KeyGroupState:
         """The working state of the current key group, which must exist."""
         assert self._state is not None
         return self._state
@@ -469,7 +473,7 @@ class CurrentGroup:
         if self._state is not None:
             self._fill(self._state, spec)
 
-    def _fill(self, state: WorkingState, spec: TableSpec) -> None:
+    def _fill(self, state: KeyGroupState, spec: TableSpec) -> None:
         for changes in self._log.restorer.restore(state, spec, self._stamp_of(spec)):
             self.backend.apply(changes)
 
@@ -481,8 +485,8 @@ class CurrentGroup:
     # To make a key group current
 
     def load(
-        self, storage: LogStorage, head: Head | None, state: WorkingState | int
-    ) -> WorkingState:
+        self, storage: LogStorage, head: Head | None, state: KeyGroupState | int
+    ) -> KeyGroupState:
         """Make a key group current, brought up to its head.
 
         Args:
@@ -503,7 +507,7 @@ class CurrentGroup:
         try:
             if isinstance(state, int):
                 # Out of the warm cache while it is worked on: if its batch fails, it is gone.
-                state = self.backend.take_warm(index) or WorkingState(index)
+                state = self.backend.pop_cached(index) or KeyGroupState(index)
             state = self._log.load(storage, head, state)
             self.enter(state)
         except LocalStateError:
@@ -515,7 +519,7 @@ class CurrentGroup:
         self._rebuild_from(storage, head, index)
         return state
 
-    def enter(self, state: WorkingState) -> None:
+    def enter(self, state: KeyGroupState) -> None:
         """Make a key group current, with its working state as it is."""
         # The log of the former group cannot rebuild this one.
         self._rebuild_no_more()
@@ -552,7 +556,7 @@ class CurrentGroup:
 
     def leave(self) -> None:
         """Leave the current key group, so that no table holds on to it."""
-        self.enter(WorkingState(0))
+        self.enter(KeyGroupState(0))
         self._state = None
 
     def _rebuild_from(self, storage: LogStorage, head: Head | None, index: int) -> None:
@@ -583,24 +587,24 @@ class CurrentGroup:
         """Make the next commit write the whole key group, in place of its former log."""
         self.state.rewrite = True
 
-    def keep_warm(self) -> None:
+    def cache(self) -> None:
         """Let the backend keep the working state, once nothing of the batch can fail here."""
         # Damaged local state is not kept, and the batch need not fail: the log has the same entries.
         with contextlib.suppress(LocalStateError):
-            self.backend.keep_warm(self.state)
+            self.backend.cache(self.state)
 
     def settle(self) -> None:
         """End a batch for a host without a log, and go on with what the backend has kept.
 
         Raises:
-            HostError: The backend could not keep it.
+            SparkSetupError: The backend could not keep it.
         """
         state = self.state
         changed = any(map(len, self.backend.drain()))
-        self.backend.keep_warm(state)
+        self.backend.cache(state)
         if changed and self._local is not None:
             self._local.release()  # as the end of a task does
-        self.enter(self.backend.take_warm(state.index) or state)
+        self.enter(self.backend.pop_cached(state.index) or state)
 
     def snapshot(self, contents: Iterable[TableChanges]) -> bytes:
         """Return the key group as one segment, without a change of the working state.
@@ -608,7 +612,7 @@ class CurrentGroup:
         Args:
             contents: The entries of the declared tables.
         """
-        copy = WorkingState(self.state.index, pending=self.state.pending)
+        copy = KeyGroupState(self.state.index, pending=self.state.pending)
         segments = self._log.snapshot(copy, [each for each in contents if len(each)])
         return join(segments).to_bytes()
 

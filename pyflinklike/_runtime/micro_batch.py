@@ -7,11 +7,11 @@ a log: the group starts empty (`enter_bounded`), and at its end every timer fire
 A host that processes single elements cuts them into `ElementBundles`.
 
 Behind another operator a micro-batch has records of two phases.  Outputs of that operator's timers
-come before the watermark (`EarlyRecords`), as in Flink, where a watermark passes on after the timers
+come before the watermark (`PreWatermarkRecords`), as in Flink, where a watermark passes on after the timers
 that it made due have fired.  Outputs for records come after it.
 
 The host sets the operator's clock before these steps, and takes the outputs after them.  Once
-nothing of the batch can fail, the host calls `operator.keep_warm`.
+nothing of the batch can fail, the host calls `operator.cache`.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.log_storage import Head, HeadTimes, LogStorage
 from pyflinklike._changelog.segments import Segment
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._clock import MIN_WATERMARK, TimeDomain
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 
 __all__ = [
     "NEVER",
-    "NONE_EARLY",
+    "NO_PRE_WATERMARK_RECORDS",
     "NO_RECORDS",
-    "EarlyRecords",
+    "BatchResult",
     "ElementBundles",
+    "PreWatermarkRecords",
     "Records",
     "RecordsAfterBroadcast",
-    "Served",
+    "TimerScheduling",
     "UnsortedRecords",
-    "Waking",
     "begin",
     "call",
     "commit",
@@ -105,7 +105,7 @@ class RecordsAfterBroadcast(Records):
 NO_RECORDS = Records((), (), ())
 
 
-class EarlyRecords(NamedTuple):
+class PreWatermarkRecords(NamedTuple):
     """The records of one key group that come before the watermark of their micro-batch.
 
     Args:
@@ -117,10 +117,10 @@ class EarlyRecords(NamedTuple):
     watermark: int
 
 
-NONE_EARLY = EarlyRecords(NO_RECORDS, MIN_WATERMARK)
+NO_PRE_WATERMARK_RECORDS = PreWatermarkRecords(NO_RECORDS, MIN_WATERMARK)
 
 
-class Served(NamedTuple):
+class BatchResult(NamedTuple):
     """A micro-batch that was committed.
 
     Args:
@@ -137,7 +137,7 @@ def _never(operator: KeyedProcessOperator, sweep_at: int | None) -> None:
 
 
 @attrs.frozen
-class Waking:
+class TimerScheduling:
     """The way in which a host calls a key group without records.
 
     Args:
@@ -150,20 +150,20 @@ class Waking:
     wake_at: Callable[[KeyedProcessOperator, int | None], int | None] = _never
 
 
-NEVER = Waking()
+NEVER = TimerScheduling()
 """The host never calls a key group without records."""
 
 
 def serve(
     operator: KeyedProcessOperator,
     storage: LogStorage,
-    state: WorkingState | int,
+    state: KeyGroupState | int,
     records: Records = NO_RECORDS,
     *,
-    early: EarlyRecords = NONE_EARLY,
-    waking: Waking = NEVER,
+    early: PreWatermarkRecords = NO_PRE_WATERMARK_RECORDS,
+    waking: TimerScheduling = NEVER,
     served_at: int | None = None,
-) -> Served:
+) -> BatchResult:
     """Serve one key group with one micro-batch.
 
     Args:
@@ -193,9 +193,9 @@ def begin(
     index: int,
     snapshot: Segment,
     *,
-    waking: Waking = NEVER,
+    waking: TimerScheduling = NEVER,
     served_at: int | None = None,
-) -> Served | None:
+) -> BatchResult | None:
     """Add a snapshot of a savepoint to a key group, in the first micro-batch of a stream.
 
     A savepoint may hold a key group in several snapshots, but no entry twice.  Each snapshot takes
@@ -226,7 +226,9 @@ def begin(
 
 
 def call(
-    operator: KeyedProcessOperator, records: Records, early: EarlyRecords = NONE_EARLY
+    operator: KeyedProcessOperator,
+    records: Records,
+    early: PreWatermarkRecords = NO_PRE_WATERMARK_RECORDS,
 ) -> None:
     """Fire due timers, process the records, and fire the timers that these made due.
 
@@ -261,9 +263,9 @@ def commit(
     storage: LogStorage,
     head: Head | None,
     *,
-    waking: Waking = NEVER,
+    waking: TimerScheduling = NEVER,
     served_at: int | None = None,
-) -> Served:
+) -> BatchResult:
     """Delete expired entries if it is time to, and log the changes of the current key group.
 
     Args:
@@ -278,7 +280,9 @@ def commit(
     if waking.domain is not None:
         sweep_at = operator.cleanup.sweep(waking.domain, head.sweep_at if head else None)
     wake_at = waking.wake_at(operator, sweep_at)
-    return Served(head, operator.commit(storage, head, HeadTimes(wake_at, sweep_at, served_at)))
+    return BatchResult(
+        head, operator.commit(storage, head, HeadTimes(wake_at, sweep_at, served_at))
+    )
 
 
 def enter_bounded(operator: KeyedProcessOperator, index: int, processing_time: int) -> None:
@@ -291,7 +295,7 @@ def enter_bounded(operator: KeyedProcessOperator, index: int, processing_time: i
     """
     operator.clock.watermark = MIN_WATERMARK
     operator.clock.processing_time = processing_time
-    operator.group.enter(WorkingState(index))
+    operator.group.enter(KeyGroupState(index))
 
 
 def end_bounded(operator: KeyedProcessOperator) -> None:
@@ -320,7 +324,7 @@ class ElementBundles:
         self._processed = 0
         # Without a disk an element must not pay for counting.
         self.process_one = self._process_counted if self._is_on_disk else operator.process_one
-        """Process one element: `Caller.one_by_one`."""
+        """Process one element: `FunctionInvoker.one_by_one`."""
 
     def _process_counted(self, key: Any, value: Any, timestamp: int | None) -> None:
         self._operator.process_one(key, value, timestamp)
@@ -335,7 +339,7 @@ class ElementBundles:
             timers: The number of timers that the move fired.
 
         Raises:
-            HostError: The bundle ended, and the backend cannot keep it.
+            SparkSetupError: The bundle ended, and the backend cannot keep it.
         """
         self._processed += timers
         # Tests move clocks all the time.  To write each move to the disk and open it again cost them
@@ -349,7 +353,7 @@ class ElementBundles:
         """End the bundle: flush the stores, and move working state to where the backend keeps it.
 
         Raises:
-            HostError: The backend cannot keep it.
+            SparkSetupError: The backend cannot keep it.
         """
         self._processed = 0
         self._operator.flush()

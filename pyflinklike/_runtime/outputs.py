@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import OutputError, StateValueError
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.functions.process_functions import TimedResult, check_results
@@ -137,9 +137,7 @@ class Outputs:
             OutputError: The tuple is not a pair, or the value does not fit the type of the tag.
         """
         if len(result) != 2:
-            msg = (
-                f"a side output is `yield tag, value`, got {len(result)} elements: {shown(result)}"
-            )
+            msg = f"a side output is `yield tag, value`, got {len(result)} elements: {short_repr(result)}"
             raise OutputError(msg)
         tag, value = result
         if self.checks_tags and value is not None:
@@ -156,7 +154,7 @@ class TimedOutputs(Outputs):
     """Outputs as pairs with their times, also in side outputs, but without keys.
 
     An output has the time of the element or timer that yielded it, unless it is a `TimedResult`
-    itself.  So the host must process records one by one (`Caller.one_by_one`).  Outputs are copied
+    itself.  So the host must process records one by one (`FunctionInvoker.one_by_one`).  Outputs are copied
     at once, since a function may change one and yield it again.
 
     Args:

@@ -4,7 +4,7 @@
 A timer is the pair of a key and a timestamp in one time domain.  Where an operator divides the
 state of keys by namespaces, a timer belongs to a key and a namespace, and both are current when it
 fires.  The timer is an entry of a table, with the timestamp as the user key, so timers are
-snapshotted, logged and restored like states.  An `Agenda` beside the table holds the same pairs by
+snapshotted, logged and restored like states.  An `TimerHeap` beside the table holds the same pairs by
 time and answers which timer is due first.  It is derived from the table, and made anew when a key
 group is loaded.
 
@@ -37,12 +37,12 @@ from typing import Any, Protocol
 
 from pyflinklike._checks import is_int, is_int64, warn_of_seconds
 from pyflinklike._clock import Clock, TimeDomain
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 from pyflinklike.functions.contexts import NamespacedTimerService
 from pyflinklike.state.current_key import NamespacedKey
 from pyflinklike.state.table import Tables
-from pyflinklike.state.timer_agenda import Agenda, timers_spec
+from pyflinklike.state.timer_agenda import TimerHeap, timers_spec
 from pyflinklike.types import TypeInformation
 
 __all__ = [
@@ -78,7 +78,7 @@ class Timers(Protocol):
     def table(self) -> Any:
         """The table of the timers."""
 
-    def enter(self, agendas: dict[TimeDomain, Agenda]) -> None:
+    def enter(self, agendas: dict[TimeDomain, TimerHeap]) -> None:
         """Switch to another key group.
 
         Args:
@@ -113,9 +113,9 @@ class TimerQueue:
         self._delete = self.table.delete
         current = backend.current
         self._current = current if namespace_type is None else NamespacedKey(current)
-        self._turn_to(Agenda())
+        self._turn_to(TimerHeap())
 
-    def enter(self, agendas: dict[TimeDomain, Agenda]) -> None:
+    def enter(self, agendas: dict[TimeDomain, TimerHeap]) -> None:
         """Switch to another key group.
 
         Args:
@@ -123,10 +123,10 @@ class TimerQueue:
         """
         agenda = agendas.get(self.domain)
         if agenda is None:
-            agenda = agendas[self.domain] = Agenda.of(self.table.scan())
+            agenda = agendas[self.domain] = TimerHeap.of(self.table.scan())
         self._turn_to(agenda)
 
-    def _turn_to(self, agenda: Agenda) -> None:
+    def _turn_to(self, agenda: TimerHeap) -> None:
         self._agenda = agenda
         self._keys_at = agenda.keys_at
         self._times = agenda.times
@@ -372,11 +372,11 @@ def _check(timestamp: Any) -> int:
                     "that is a length, so add it to a time: "
                     "ctx.timestamp() + length // timedelta(milliseconds=1)"
                 )
-            msg = f"the time of a timer must be an int of ms, got {shown(timestamp)}; {remedy}"
+            msg = f"the time of a timer must be an int of ms, got {short_repr(timestamp)}; {remedy}"
             raise StateValueError(msg)
         timestamp = int(integral())
     if not is_int64(timestamp):
-        msg = f"the time of a timer must fit in 64 bits, got {shown(timestamp)}; it is in ms"
+        msg = f"the time of a timer must fit in 64 bits, got {short_repr(timestamp)}; it is in ms"
         raise StateValueError(msg)
     return int(timestamp)
 

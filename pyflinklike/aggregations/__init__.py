@@ -4,13 +4,13 @@
     key_by(payments, "user").sum("amount")                        # on Spark
     KeyedProcessHarness(Fold(Sum("amount")), key_selector=...)    # in a test
 
-On a DataFrame they are methods of `pyflinklike.spark.KeyedStream`.  `Sum`, `Min`, `Max`, `MinBy`
+On a DataFrame they are methods of `pyflinklike.spark.KeyedDataFrame`.  `Sum`, `Min`, `Max`, `MinBy`
 and `MaxBy` are reduce functions like any other, also for a `ReducingStateDescriptor`.
 """
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.aggregations.fold import Fold, Max, MaxBy, Min, MinBy, Sum
 
 __all__ = ["Fold", "Max", "MaxBy", "Min", "MinBy", "Sum"]
 
-pin(globals())
+export_public(globals())

@@ -29,7 +29,7 @@ _NOT_COMPARED = (st.ArrayType, st.MapType, st.StructType)
 
 
 class Folds:
-    """The folds of a `KeyedStream`; each takes the options of `process` by keyword.
+    """The folds of a `KeyedDataFrame`; each takes the options of `process` by keyword.
 
     A field is given by its name or by its position, from 0.  None in a field raises, as in Flink:
     filter such records out, or `F.coalesce` them, before `key_by`.
@@ -41,7 +41,7 @@ class Folds:
     def process(
         self, function: KeyedProcessFunction, output_type: Any, **options: Unpack[ElementOptions]
     ) -> DataFrame:
-        """Apply a function to every record: `KeyedStream.process`."""
+        """Apply a function to every record: `KeyedDataFrame.process`."""
         raise NotImplementedError
 
     def reduce(
@@ -224,7 +224,7 @@ def check_field(schema: st.StructType, fold: FieldFold) -> None:
 
 
 class WindowFolds:
-    """The folds of a `WindowedStream`; each is a `reduce` and takes its options.
+    """The folds of a `WindowedDataFrame`; each is a `reduce` and takes its options.
 
     A field is given by its name or by its position, from 0.
     """
@@ -232,7 +232,7 @@ class WindowFolds:
     _schema: st.StructType
 
     def reduce(self, reduce_function: Any, **options: Any) -> DataFrame:
-        """Reduce the records of a window: `WindowedStream.reduce`."""
+        """Reduce the records of a window: `WindowedDataFrame.reduce`."""
         raise NotImplementedError
 
     def sum(self, position_to_sum: int | str = 0, **options: Unpack[KeyedOptions]) -> DataFrame:

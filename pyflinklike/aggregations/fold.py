@@ -24,7 +24,7 @@ import attrs
 
 from pyflinklike._checks import is_int
 from pyflinklike._clock import MAX_WATERMARK
-from pyflinklike._messages import own_state, shown
+from pyflinklike._messages import own_state, short_repr
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.functions.contexts import RuntimeContext
 from pyflinklike.functions.process_functions import KeyedProcessFunction
@@ -71,7 +71,7 @@ class Fold(KeyedProcessFunction):
     ) -> None:
         self._function = as_reduce_function(function)
         if not isinstance(running, bool):
-            msg = f"running must be True or False, got {shown(running)}"
+            msg = f"running must be True or False, got {short_repr(running)}"
             raise DeclarationTypeError(msg)
         self._running = running
         type_info = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
@@ -96,7 +96,7 @@ class Fold(KeyedProcessFunction):
         if value is None:
             msg = (
                 "an element and the fold of two are never None, got None for key "
-                f"{shown(ctx.get_current_key())}; filter such elements out, and see that the "
+                f"{short_repr(ctx.get_current_key())}; filter such elements out, and see that the "
                 "function returns what it made"
             )
             raise StateValueError(msg)
@@ -153,7 +153,7 @@ def _check_position(_: Any, __: attrs.Attribute[Any], position: Any) -> None:
     if not is_int(position) and not isinstance(position, str):
         msg = (
             "The field position must be of int or str type to locate the value to calculate for "
-            f"min, max, min_by, max_by and sum, got {shown(position)}; give a number from 0, or "
+            f"min, max, min_by, max_by and sum, got {short_repr(position)}; give a number from 0, or "
             "the name of a field"
         )
         raise DeclarationTypeError(msg)
@@ -240,7 +240,7 @@ class FieldFold(ReduceFunction[Any]):
         return value
 
     def _refuse(self, value: Any, rule: str) -> NoReturn:
-        msg = f"{self.what}({self.position!r}): {shown(value)} {rule}, or a Row with names"
+        msg = f"{self.what}({self.position!r}): {short_repr(value)} {rule}, or a Row with names"
         raise StateValueError(msg)
 
     def _with(self, value: Any, field: Any) -> Any:

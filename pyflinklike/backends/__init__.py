@@ -6,8 +6,12 @@ backend keeps.  `HeapTableData` and `new_table` are the tables of the default ba
 them.
 """
 
-from pyflinklike._changelog.working_state import KeyedStateBackend, LocalStateBackend, WorkingState
-from pyflinklike._exports import pin
+from pyflinklike._changelog.key_group_state import (
+    KeyedStateBackend,
+    KeyGroupState,
+    LocalStateBackend,
+)
+from pyflinklike._exports import export_public
 from pyflinklike.backends.heap.dict_tables import HeapTableData
 from pyflinklike.backends.heap.ordered_table import new_table
 from pyflinklike.backends.state_backend import KeyedBackend, LoggedTable, StateBackend
@@ -17,6 +21,7 @@ from pyflinklike.state.table import OrderedTable, Shape, Table, TableChanges, Ta
 __all__ = [
     "CurrentKey",
     "HeapTableData",
+    "KeyGroupState",
     "KeyedBackend",
     "KeyedStateBackend",
     "LocalStateBackend",
@@ -27,8 +32,7 @@ __all__ = [
     "Table",
     "TableChanges",
     "TableSpec",
-    "WorkingState",
     "new_table",
 ]
 
-pin(globals())
+export_public(globals())

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from pyflinklike._changelog.working_state import KeyedStateBackend, WorkingState
+from pyflinklike._changelog.key_group_state import KeyedStateBackend, KeyGroupState
 from pyflinklike._deprecation import WithoutJava
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Changes, Table, TableChanges, TableSpec
@@ -59,7 +59,7 @@ class KeyedBackend(ABC, Generic[T]):
     """The tables of one operator, each pointed at its data of one key group at a time.
 
     A subclass makes a table (`new_table`) and a table's data of a key group (`new_data`), and turns
-    a table to a key group (`point`).  Unless it overrides `take_warm` and `keep_warm`, nothing is
+    a table to a key group (`point`).  Unless it overrides `pop_cached` and `cache`, nothing is
     kept warm, and each key group is rebuilt from its log in every micro-batch.
 
     Args:
@@ -146,11 +146,11 @@ class KeyedBackend(ABC, Generic[T]):
         """Count the entries of the key group in all tables."""
         return sum(table.count() for table in self._tables.values())
 
-    def take_warm(self, index: int) -> WorkingState | None:
+    def pop_cached(self, index: int) -> KeyGroupState | None:
         """Return None: this class keeps nothing warm."""
         return None
 
-    def keep_warm(self, state: WorkingState) -> None:
+    def cache(self, state: KeyGroupState) -> None:
         """Drop the working state: this class keeps nothing warm."""
 
     def release(self) -> None:

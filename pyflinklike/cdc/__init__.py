@@ -6,11 +6,11 @@
 `pyflinklike.spark.decode_debezium` does the same for DataFrames.
 """
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.cdc.change_event import CdcEvent
 from pyflinklike.cdc.debezium_decoder import decode_debezium
 from pyflinklike.cdc.debezium_encoder import to_debezium
 
 __all__ = ["CdcEvent", "decode_debezium", "to_debezium"]
 
-pin(globals())
+export_public(globals())

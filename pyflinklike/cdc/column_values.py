@@ -26,8 +26,8 @@ import msgspec
 import pyarrow as pa
 
 from pyflinklike._checks import is_int, is_number
-from pyflinklike._messages import shown
-from pyflinklike.cdc.connect_schema import Meaning, Semantic, classify
+from pyflinklike._messages import short_repr
+from pyflinklike.cdc.connect_schema import Meaning, SemanticType, classify
 
 __all__ = ["Convert", "converter_of", "is_as_it_is", "json_text", "natural_of", "type_name"]
 
@@ -146,7 +146,7 @@ class _Reading:
         semantic: The envelope's schema of it, or None.
     """
 
-    def __init__(self, column: Any, semantic: Semantic | None) -> None:
+    def __init__(self, column: Any, semantic: SemanticType | None) -> None:
         self.column: Any = column
         self.semantic = semantic
         self.meaning: Meaning = classify(semantic)
@@ -181,7 +181,7 @@ class _Reading:
                 or _DECLARE.get(kind)
                 or "declare it as the database has it"
             )
-        msg = f"must be {expected}, got {shown(value)}{told}; {remedy}"
+        msg = f"must be {expected}, got {short_repr(value)}{told}; {remedy}"
         raise ValueError(msg)
 
     def _scale(self) -> int | None:
@@ -595,7 +595,7 @@ _READERS: Final[Mapping[tuple[str, str], Callable[[_Reading], Convert]]] = {
 }
 
 
-def converter_of(column: pa.DataType, semantic: Semantic | None) -> Convert:
+def converter_of(column: pa.DataType, semantic: SemanticType | None) -> Convert:
     """Return the conversion of a column's values.
 
     Args:
@@ -606,7 +606,7 @@ def converter_of(column: pa.DataType, semantic: Semantic | None) -> Convert:
     return _READERS.get((reading.family, reading.meaning.kind), _refusal)(reading)
 
 
-def is_as_it_is(column: pa.DataType | None, semantic: Semantic | None) -> type | None:
+def is_as_it_is(column: pa.DataType | None, semantic: SemanticType | None) -> type | None:
     """Return the class whose values need no conversion; most columns have one.
 
     Args:
@@ -636,7 +636,7 @@ _NATURAL: Final[Mapping[str, Callable[[_Reading], Convert]]] = {
 }
 
 
-def natural_of(semantic: Semantic | None) -> Convert | None:
+def natural_of(semantic: SemanticType | None) -> Convert | None:
     """Return the conversion to the Python value that fits a schema; None if JSON's own does."""
     kind = classify(semantic).kind
     if semantic is None or kind == "bare":

@@ -15,21 +15,21 @@ import msgspec
 
 from pyflinklike.cdc.envelope import check_depth
 
-__all__ = ["Meaning", "Semantic", "classify", "fields_of", "schema_at"]
+__all__ = ["Meaning", "SemanticType", "classify", "fields_of", "schema_at"]
 
 
-class Semantic(msgspec.Struct):
+class SemanticType(msgspec.Struct):
     """The schema of one field."""
 
     field: str = ""
     type: str | None = None
     name: str | None = None
     parameters: dict[str, str] = {}
-    fields: list[Semantic] = []
-    items: Semantic | None = None
-    values: Semantic | None = None
+    fields: list[SemanticType] = []
+    items: SemanticType | None = None
+    values: SemanticType | None = None
 
-    def part(self, name: str) -> Semantic | None:
+    def part(self, name: str) -> SemanticType | None:
         """Return the schema of a struct's field, or of a map's value; None if there is none."""
         return next((each for each in self.fields if each.field == name), self.values)
 
@@ -88,20 +88,20 @@ _BY_TYPE: Final[Mapping[str, Meaning]] = {
 }
 
 
-def classify(semantic: Semantic | None) -> Meaning:
+def classify(semantic: SemanticType | None) -> Meaning:
     """Return what the values of a field stand for, "bare" if no schema says it."""
     if semantic is None:
         return _BARE
     return _BY_NAME.get(semantic.name or "") or _BY_TYPE.get(semantic.type or "", _BARE)
 
 
-_SEMANTIC = msgspec.json.Decoder(Semantic)
+_SEMANTIC = msgspec.json.Decoder(SemanticType)
 _ANYTHING = msgspec.json.Decoder()
 
 
 # Every wrapped record brings the schema of its table, so a few schemas come again and again.
 @lru_cache(maxsize=256)
-def schema_at(schema: bytes) -> Semantic | None:
+def schema_at(schema: bytes) -> SemanticType | None:
     """Read a schema; None if it is empty or null.
 
     Raises:
@@ -117,7 +117,7 @@ def schema_at(schema: bytes) -> Semantic | None:
         raise ValueError(msg) from error
 
 
-def fields_of(schema: bytes) -> Mapping[str, Semantic]:
+def fields_of(schema: bytes) -> Mapping[str, SemanticType]:
     """Read the fields of a struct's schema, by name; none if it is empty.
 
     Raises:

@@ -33,7 +33,7 @@ from typing import Any, Final
 import attrs
 
 from pyflinklike._checks import is_int
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.cdc.change_event import (
     CREATE,
     LOWEST,
@@ -122,7 +122,7 @@ def decode_debezium(
     if not isinstance(record, Mapping):
         msg = (
             "decode_debezium takes a mapping with key, value, partition and offset, "
-            f"got {shown(record)}; give a Row as row.asDict(), and a DataFrame to "
+            f"got {short_repr(record)}; give a Row as row.asDict(), and a DataFrame to "
             "pyflinklike.spark.decode_debezium"
         )
         raise DeclarationTypeError(msg)
@@ -172,7 +172,7 @@ class DebeziumDecoder:
         _check_choice("on_error", on_error, _ON_ERROR, hint if on_error == "side_output" else "")
         columns = None if key is None else ((key,) if isinstance(key, str) else tuple(key))
         if columns == () or not all(isinstance(each, str) for each in columns or ()):
-            msg = f"key must be the name of a column or several, got {shown(key)}"
+            msg = f"key must be the name of a column or several, got {short_repr(key)}"
             raise DeclarationTypeError(msg)
         if not isinstance(placeholder, str) or not placeholder:
             msg = f"placeholder must be the connector's unavailable.value.placeholder, got {placeholder!r}"
@@ -200,7 +200,7 @@ class DebeziumDecoder:
         replaces the row that it is about.  An order key that could not be read is None: one made of
         the offset would be below every position.
         """
-        where = f"partition {shown(record.get('partition'))}, offset {shown(record.get('offset'))}"
+        where = f"partition {short_repr(record.get('partition'))}, offset {short_repr(record.get('offset'))}"
         text = f"{error} (record at {where})"
         if self.on_error == "raise":
             raise type(error)(text) from error
@@ -228,7 +228,7 @@ class DebeziumDecoder:
             return self._tombstone(record, event)
         if event.op not in _OPERATIONS:
             msg = (
-                f"the op of an envelope must be one of {list(_OPERATIONS)}, got {shown(envelope.op)}; "
+                f"the op of an envelope must be one of {list(_OPERATIONS)}, got {short_repr(envelope.op)}; "
                 "rows that ExtractNewRecordState has flattened are no envelopes"
             )
             raise ValueDecodeError(msg)
@@ -293,14 +293,14 @@ class DebeziumDecoder:
             return self._order_of(self.order, record)
         if self.order == "offset":
             if partition is None or offset is None:
-                msg = f"order='offset' needs a partition and an offset, got {shown(partition)} and {shown(offset)}"
+                msg = f"order='offset' needs a partition and an offset, got {short_repr(partition)} and {short_repr(offset)}"
                 raise ValueDecodeError(msg)
             return (partition, offset)
         try:
             position = source_order(source, snapshot=snapshot, offset=offset)
         except (TypeError, ValueError) as error:
             msg = (
-                f"the position of a change must be of its connector's form, got {shown(source)}; "
+                f"the position of a change must be of its connector's form, got {short_repr(source)}; "
                 'decode with order="offset"'
             )
             raise ValueDecodeError(msg) from error
@@ -318,9 +318,7 @@ class DebeziumDecoder:
         try:
             return order({**fields, **record, **parsed})
         except Exception as error:
-            msg = (
-                f"order must tell the order of a record, got {shown_error(error)} of {shown(order)}"
-            )
+            msg = f"order must tell the order of a record, got {shown_error(error)} of {short_repr(order)}"
             raise ValueDecodeError(msg) from error
 
     def _fill(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> tuple[str, ...]:
@@ -345,7 +343,7 @@ class DebeziumDecoder:
                 unknown.append(column)
         if unknown and self.unavailable == "error":
             msg = (
-                f"the columns {shown(unknown)} were not logged by the database; "
+                f"the columns {short_repr(unknown)} were not logged by the database; "
                 "set REPLICA IDENTITY FULL, or decode with unavailable='keep'"
             )
             raise ValueDecodeError(msg)
@@ -368,7 +366,7 @@ class DebeziumDecoder:
 
 def _check_choice(name: str, value: Any, choices: Sequence[str], more: str = "") -> None:
     if value not in choices:
-        msg = f"{name} must be one of {list(choices)}{more}, got {shown(value)}"
+        msg = f"{name} must be one of {list(choices)}{more}, got {short_repr(value)}"
         raise DeclarationValueError(msg)
 
 
@@ -399,7 +397,7 @@ def key_of(
         if isinstance(own, dict) and own_columns not in (None, columns):
             msg = (
                 f"the key of a record must have the columns {list(own_columns or ())}, "
-                f"got {shown(list(columns))}; name them with key="
+                f"got {short_repr(list(columns))}; name them with key="
             )
             raise KeyDecodeError(msg)
     elif len(columns) == 1 and own is not None and not isinstance(own, dict):
@@ -411,7 +409,7 @@ def key_of(
     if isinstance(values, list):
         values = values[0] if len(values) == 1 else tuple(values)
     if values is None or (isinstance(values, tuple) and all(each is None for each in values)):
-        msg = f"a record must have a key, got {shown(own)}; name the key's columns with key="
+        msg = f"a record must have a key, got {short_repr(own)}; name the key's columns with key="
         raise NullKeyError(msg)
     return values
 
@@ -423,7 +421,7 @@ def _values(columns: tuple[str, ...], *rows: Mapping[str, Any] | None) -> list[A
         row = next((row for row in rows if row and column in row), None)
         if row is None:
             known = sorted({name for row in rows for name in row or ()})
-            msg = f"the key column {column!r} must be in the record's key or its row, got {shown(known)}"
+            msg = f"the key column {column!r} must be in the record's key or its row, got {short_repr(known)}"
             raise KeyDecodeError(msg)
         found.append(row[column])
     return found
@@ -436,7 +434,7 @@ def _check_unchanged(
     old, new = ([row.get(column) for column in columns] for row in (before, after))
     if known and old != new:
         msg = (
-            f"an update must keep its key, got {shown(old)} before and {shown(new)} after for {list(columns)}; "
+            f"an update must keep its key, got {short_repr(old)} before and {short_repr(new)} after for {list(columns)}; "
             "make these columns the key of the connector's records (message.key.columns), so "
             "that it writes a delete and a create"
         )

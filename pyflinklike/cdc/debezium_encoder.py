@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from pyflinklike._messages import shown, shown_message
+from pyflinklike._messages import short_repr, shown_message
 from pyflinklike.cdc.change_event import CREATE, READ, REMOVE, TRUNCATE, UPDATE, coordinates
 from pyflinklike.cdc.envelope import DEFAULT_PLACEHOLDER
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
@@ -148,7 +148,7 @@ def _json(value: Any) -> str:
     try:
         return msgspec.json.encode(_plain(value)).decode()
     except (TypeError, ValueError) as error:
-        msg = f"a change must have values that JSON can hold, got {shown(value)}: {shown_message(error)}"
+        msg = f"a change must have values that JSON can hold, got {short_repr(value)}: {shown_message(error)}"
         raise DeclarationTypeError(msg) from error
 
 

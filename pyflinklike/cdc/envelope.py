@@ -24,7 +24,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import KeyDecodeError, ValueDecodeError
 
 __all__ = [
@@ -147,7 +147,7 @@ def parse_row(row: Any, side: str) -> dict[str, Any] | None:
         row = document
     if row is None or isinstance(row, dict):
         return row
-    msg = f"{side!r} must be an object with a row's columns or null, got {shown(row)}"
+    msg = f"{side!r} must be an object with a row's columns or null, got {short_repr(row)}"
     raise ValueDecodeError(msg)
 
 
@@ -210,7 +210,7 @@ def _text_for_message(value: Any) -> str:
     """Return a record's JSON for a message: bytes are decoded, as in a DataFrame."""
     if isinstance(value, (bytes, bytearray)):
         value = bytes(value).decode(errors="backslashreplace")
-    return shown(value)
+    return short_repr(value)
 
 
 # Columns that a change did not touch and whose value the database did not log

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.cdc.column_values import (
     Convert,
     converter_of,
@@ -25,7 +25,7 @@ from pyflinklike.cdc.column_values import (
     natural_of,
     type_name,
 )
-from pyflinklike.cdc.connect_schema import Semantic, fields_of, schema_at
+from pyflinklike.cdc.connect_schema import SemanticType, fields_of, schema_at
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -78,7 +78,7 @@ class TableRow:
             try:
                 plan = self._plans[schema] = ConversionPlan(self, fields_of(schema))
             except ValueError as error:
-                msg = f"a value's schema must be one of Kafka Connect, got {shown(schema)}: {error}"
+                msg = f"a value's schema must be one of Kafka Connect, got {short_repr(schema)}: {error}"
                 raise ValueDecodeError(msg) from error
         return plan
 
@@ -94,7 +94,7 @@ class ConversionPlan:
         sides: The schemas of the fields of the envelope.
     """
 
-    def __init__(self, row: TableRow, sides: Mapping[str, Semantic]) -> None:
+    def __init__(self, row: TableRow, sides: Mapping[str, SemanticType]) -> None:
         self._row = row
         fields = {
             side: {each.field: each for each in sides[side].fields} if side in sides else {}
@@ -108,14 +108,16 @@ class ConversionPlan:
         self._keys: dict[tuple[bytes, tuple[str, ...]], list[tuple[type | None, Convert]]] = {}
 
     def _converters_of(
-        self, columns: Mapping[str, Any], semantics: Mapping[str, Semantic]
+        self, columns: Mapping[str, Any], semantics: Mapping[str, SemanticType]
     ) -> list[tuple[str, type | None, Convert]]:
         found = ((name, *self._column(name, semantics.get(name))) for name in columns)
         return [
             (name, as_it_is, convert) for name, as_it_is, convert in found if convert is not None
         ]
 
-    def _column(self, name: str, semantic: Semantic | None) -> tuple[type | None, Convert | None]:
+    def _column(
+        self, name: str, semantic: SemanticType | None
+    ) -> tuple[type | None, Convert | None]:
         """Return the class of values that need no conversion, and the conversion of the others."""
         types = self._row.types
         if types is not None and name in types:
@@ -168,7 +170,7 @@ class ConversionPlan:
         if not plan:
             return key
         if len(plan) != len(values):
-            msg = f"a key must have the columns {list(columns)}, got {shown(key)}; name them with key="
+            msg = f"a key must have the columns {list(columns)}, got {short_repr(key)}; name them with key="
             raise KeyDecodeError(msg)
         converted: list[Any] = []
         for (as_it_is, convert), value in zip(plan, values):
@@ -188,7 +190,7 @@ class ConversionPlan:
         try:
             root, own = schema_at(schema), fields_of(schema)
         except ValueError as error:
-            msg = f"a key's schema must be one of Kafka Connect, got {shown(schema)}: {error}"
+            msg = f"a key's schema must be one of Kafka Connect, got {short_repr(schema)}: {error}"
             raise KeyDecodeError(msg) from error
         if len(self._keys) >= _MOST_PLANS:
             self._keys.clear()
@@ -261,7 +263,7 @@ def row_of(schema: Any) -> TableRow:
     if not fields or not all(hasattr(each, "dataType") for each in fields):
         msg = (
             "schema= must be the table's row as DDL such as 'id int, name string' or a StructType "
-            f"of Spark, got {shown(schema)}"
+            f"of Spark, got {short_repr(schema)}"
         )
         raise DeclarationTypeError(msg)
     return TableRow((each.name, _type_of(each.dataType)) for each in fields)
@@ -361,5 +363,5 @@ class _Ddl:
 
     def _wrong(self) -> DeclarationValueError:
         return DeclarationValueError(
-            f"schema= must be DDL such as 'id int, name string', got {shown(self._ddl)}"
+            f"schema= must be DDL such as 'id int, name string', got {short_repr(self._ddl)}"
         )

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyflinklike.cli.answers import Answers
-from pyflinklike.errors import DeclarationValueError, HostError, UnknownStateError
+from pyflinklike.errors import DeclarationValueError, SparkSetupError, UnknownStateError
 from pyflinklike.state_processor._logs.state_infos import StateInfo, state_of
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 
@@ -131,7 +131,7 @@ def session(master: str, path: str, *, quiet: bool) -> Iterator[SparkSession]:
         quiet: Whether to hide what Java prints on standard error.
 
     Raises:
-        HostError: Java or PySpark is missing, or does not start.
+        SparkSetupError: Java or PySpark is missing, or does not start.
     """
     from pyflinklike.spark._plan.requirements import pyspark_checked
 
@@ -157,7 +157,9 @@ def session(master: str, path: str, *, quiet: bool) -> Iterator[SparkSession]:
             told.seek(0)
             said = told.read().decode(errors="replace").strip().splitlines()
             msg = f"a checkpoint is read with Spark, got {(said or [repr(error)])[-1]}"
-            raise HostError(f"{msg}; install Java 17 or newer, or give a savepoint") from error
+            raise SparkSetupError(
+                f"{msg}; install Java 17 or newer, or give a savepoint"
+            ) from error
         try:
             say(f"reading {path}")
             from pyflinklike.state_processor._checkpoints.checkpoint import (

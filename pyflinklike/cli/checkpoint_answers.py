@@ -21,9 +21,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike.cli.answers import EntryChoice, TimerCounts, order_of
 from pyflinklike.cli.cells import cells_of, lines_of
-from pyflinklike.errors import DeclarationValueError, HostError, StateValueError
+from pyflinklike.errors import DeclarationValueError, SparkSetupError, StateValueError
 from pyflinklike.spark import error_of
-from pyflinklike.spark._wire.own_columns import quote
+from pyflinklike.spark._wire.system_columns import quote
 from pyflinklike.state_processor import diff_state, take_savepoint
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
@@ -74,7 +74,7 @@ class CheckpointAnswers:
         """Open a checkpoint.
 
         Raises:
-            HostError: Spark cannot read it, or it has no operator of ours, or no batch yet.
+            SparkSetupError: Spark cannot read it, or it has no operator of ours, or no batch yet.
             UnknownBatchError, UnknownStateError: There is no such batch, or operator.
             CorruptStateError: An operator record is damaged.
         """
@@ -317,7 +317,7 @@ def _ask(ask: Callable[[], T]) -> T:
 
     Raises:
         PyflinklikeError: A task of ours raised it.
-        HostError: Spark refused.
+        SparkSetupError: Spark refused.
     """
     try:
         return ask()
@@ -328,7 +328,7 @@ def _ask(ask: Callable[[], T]) -> T:
         if isinstance(error, PySparkException) or type(error).__module__.startswith("py4j"):
             first = next(iter(str(error).splitlines()), repr(error))
             msg = f"Spark must be able to read the checkpoint, got {first[:500]}"
-            raise HostError(f"{msg}; --traceback shows all") from error
+            raise SparkSetupError(f"{msg}; --traceback shows all") from error
         raise
 
 

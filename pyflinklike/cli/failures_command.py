@@ -19,8 +19,8 @@ import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyflinklike._messages import shown, shown_traceback, whole_message
-from pyflinklike._runtime.capsule import BATCHES, FailedCall
+from pyflinklike._messages import short_repr, shown_traceback, whole_message
+from pyflinklike._runtime.failure_snapshot import BATCHES, FailedCall
 from pyflinklike.cli.cells import iso
 from pyflinklike.cli.command import Look, command
 from pyflinklike.cli.explain_command import import_function
@@ -106,7 +106,7 @@ def _replay(look: Look, letter: dict[str, Any], address: str, *, allow_pickle: b
     if failed.facts.inputs == BATCHES:
         outputs = outputs.to_pylist()
     look.printer.note(f"nothing was raised; {len(outputs)} outputs")
-    look.printer.rows([{"output": shown(each)} for each in outputs], ["output"])
+    look.printer.rows([{"output": short_repr(each)} for each in outputs], ["output"])
     return 0
 
 
@@ -191,7 +191,7 @@ def _json(file: Path) -> Iterator[dict[str, Any]]:
                     row["capsule"], validate=True
                 )  # as Spark writes it
         except (ValueError, AttributeError, binascii.Error) as error:
-            msg = f"{file}, line {number}: must be a dead letter as JSON, got {shown(line)}"
+            msg = f"{file}, line {number}: must be a dead letter as JSON, got {short_repr(line)}"
             raise CorruptStateError(f"{msg} ({error}); write it anew") from error
         # Spark leaves out what is null.
         yield {**dict.fromkeys(_FIELDS), **row}

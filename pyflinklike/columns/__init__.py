@@ -7,7 +7,7 @@ They need NumPy: `pip install '.[columns]'`; the extra `spark` has it, too.
 from typing import TYPE_CHECKING
 
 from pyflinklike._checks import install
-from pyflinklike._exports import lazily, pin
+from pyflinklike._exports import export_public, lazily
 from pyflinklike.errors import RequirementError
 
 try:
@@ -42,6 +42,6 @@ __all__ = [
     "KeyedBatchHarness",
 ]
 
-pin(globals())
+export_public(globals())
 # A worker needs no harness.
 lazily(globals(), KeyedBatchHarness="pyflinklike.columns.batch_harness")

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pyflinklike._changelog.entry_codec import encode_columns
 from pyflinklike._clock import MAX_WATERMARK
-from pyflinklike._messages import shown, shown_message
+from pyflinklike._messages import short_repr, shown_message
 from pyflinklike._type_vars import Unpack
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.columns.columnar_records import ColumnReader
@@ -172,7 +172,7 @@ def _batch_of(columns: Any) -> pa.RecordBatch:
     if not isinstance(columns, pa.Table):
         msg = (
             f"process_batch takes a mapping, an Arrow batch or table, or a pandas DataFrame, got "
-            f"{shown(columns)}; for example {{'user': ['ann'], 'amount': [3]}}"
+            f"{short_repr(columns)}; for example {{'user': ['ann'], 'amount': [3]}}"
         )
         raise DeclarationTypeError(msg)
     batches = columns.combine_chunks().to_batches()

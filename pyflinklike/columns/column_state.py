@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.columns.arrays import check_codes, plain_array
 from pyflinklike.columns.column_tables import BatchRows, ColumnTable, MapTable, TtlColumns
 from pyflinklike.columns.keyed_batch import Groups, number_values
@@ -359,9 +359,9 @@ def _chosen(name: str, rows: Any, where: Any) -> Any:
     if mask.dtype != bool or mask.shape != rows.shape:
         msg = (
             f"state {name!r}: where takes a bool for each of the batch's {len(rows)} "
-            f"keys, got {mask.dtype} of shape {mask.shape} {shown(mask[:3].tolist())}"
+            f"keys, got {mask.dtype} of shape {mask.shape} {short_repr(mask[:3].tolist())}"
             if mask.ndim
-            else f"state {name!r}: where takes a bool for each key, got {shown(where)}"
+            else f"state {name!r}: where takes a bool for each key, got {short_repr(where)}"
         )
         raise StateValueError(msg)
     return np.flatnonzero(mask)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.heap.keyed_heap import HeapKeyedStateBackend
 from pyflinklike.columns.column_tables import ColumnTable, KeyGroupColumns, MapTable
@@ -135,10 +135,10 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
             for at, columns in data.tables.items()
         )
 
-    def keep_warm(self, state: WorkingState) -> None:
+    def cache(self, state: KeyGroupState) -> None:
         """Keep a key group in this process, without keys that no longer have an entry."""
         self.columns.free()
-        super().keep_warm(state)
+        super().cache(state)
 
     def close(self) -> None:
         """Forget the tables."""

@@ -16,26 +16,26 @@ import numpy as np
 import pyarrow as pa
 
 from pyflinklike._changelog.entry_codec import encode_columns
-from pyflinklike._changelog.working_state import KeyedStateBackend
+from pyflinklike._changelog.key_group_state import KeyedStateBackend
 from pyflinklike._clock import MIN_WATERMARK, Clock, TimeDomain
-from pyflinklike._messages import shown, shown_error, whole_message
+from pyflinklike._messages import short_repr, shown_error, whole_message
 from pyflinklike._runtime.assembly import FunctionKind, OperatorAssembly, OperatorDeclaration
 from pyflinklike._runtime.call_contexts import ClockReadings, OperatorRuntimeContext
-from pyflinklike._runtime.call_guard import LetterOffice, is_of_a_record
-from pyflinklike._runtime.calls import Caller
-from pyflinklike._runtime.capsule import (
+from pyflinklike._runtime.failure_isolation import DeadLetterWriter, is_of_a_record
+from pyflinklike._runtime.failure_snapshot import (
     ELEMENT,
     TIMER,
     Called,
     CapsuleWriter,
     write_record,
 )
+from pyflinklike._runtime.invokers import FunctionInvoker
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.user_errors import hint, where_raised
 from pyflinklike.columns.column_state import ColumnMapState, ColumnState, user_key_column
 from pyflinklike.columns.column_tables import BatchRows, TtlColumns
 from pyflinklike.columns.columnar_heap import ColumnarStateBackend, check_columnar
-from pyflinklike.columns.columnar_records import ColumnOutputs, DistinctKeys, KeyColumns
+from pyflinklike.columns.columnar_records import BatchKeyColumns, ColumnOutputs, DistinctKeys
 from pyflinklike.columns.columnar_timers import ColumnTimerQueue, KeyedColumnTimerService
 from pyflinklike.columns.keyed_batch import Groups, KeyedBatch
 from pyflinklike.columns.keyed_batch_function import ColumnTimerService, KeyedBatchFunction
@@ -59,7 +59,7 @@ from pyflinklike.state.state_assembly import Assembled
 from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.types.pickled_type import check_pickled
 
-__all__ = ["ColumnarAssembly", "ColumnarCalls"]
+__all__ = ["ColumnarAssembly", "ColumnarInvoker"]
 
 
 class ColumnarAssembly(OperatorAssembly):
@@ -114,7 +114,7 @@ class ColumnarAssembly(OperatorAssembly):
         runtime.batch = self.batch
         return runtime
 
-    def _make_guard(self) -> LetterOffice | None:
+    def _make_guard(self) -> DeadLetterWriter | None:
         on_error, backend = self.declared.on_error, self.backend
         if on_error is None:
             return None
@@ -122,7 +122,7 @@ class ColumnarAssembly(OperatorAssembly):
         if on_error.capsule_bytes:
             writer = self._make_capsule_writer(on_error.capsule_bytes)
             capsules = BatchCapsules(writer, self.timers.queues, self.assembled)
-        guard = BatchGuard(
+        guard = BatchFailureIsolation(
             on_error,
             self.clock,
             self.metrics,
@@ -136,9 +136,9 @@ class ColumnarAssembly(OperatorAssembly):
         self._begin_guard(guard)
         return guard
 
-    def _make_calls(self) -> ColumnarCalls:
-        key_columns = KeyColumns(self.key_type, [name for name, _ in self.task.key_columns])
-        return ColumnarCalls(self.function, self.parts, self.backend, self.batch, key_columns)
+    def _make_calls(self) -> ColumnarInvoker:
+        key_columns = BatchKeyColumns(self.key_type, [name for name, _ in self.task.key_columns])
+        return ColumnarInvoker(self.function, self.parts, self.backend, self.batch, key_columns)
 
 
 def _domain_refusals(
@@ -156,7 +156,7 @@ def _domain_refusals(
 
 
 @attrs.frozen
-class ColumnarCalls(Caller):
+class ColumnarInvoker(FunctionInvoker):
     """Calls a function of batches.
 
     Args:
@@ -167,7 +167,7 @@ class ColumnarCalls(Caller):
 
     _backend: Any
     _batch: BatchRows
-    _key_columns: KeyColumns
+    _key_columns: BatchKeyColumns
 
     def open(self, runtime_context: Any) -> None:
         """Open the function, which declares its states.
@@ -427,7 +427,7 @@ class BatchCapsules:
         return self._writer.write(called, form, element, tables)
 
 
-class BatchGuard(LetterOffice):
+class BatchFailureIsolation(DeadLetterWriter):
     """Makes dead letters of records and timers of a function of batches.
 
     Args:
@@ -540,7 +540,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
         """Return the declared state as columns: the same object for the same declaration."""
         if not isinstance(state_descriptor, StateDescriptor):
             msg = (
-                f"get_column_state takes a state descriptor, got {shown(state_descriptor)}; for "
+                f"get_column_state takes a state descriptor, got {short_repr(state_descriptor)}; for "
                 "example ValueStateDescriptor(name, Types.LONG())"
             )
             raise DeclarationTypeError(msg)
@@ -559,7 +559,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
         if not isinstance(state_descriptor, MapStateDescriptor):
             msg = (
                 "get_column_map_state takes a MapStateDescriptor, got "
-                f"{shown(state_descriptor)}; get_column_state takes descriptors of one value"
+                f"{short_repr(state_descriptor)}; get_column_state takes descriptors of one value"
             )
             raise DeclarationTypeError(msg)
         return self._get(state_descriptor, MapStateDescriptor)
@@ -590,7 +590,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
 
     def _refuse(self, what: str, descriptor: Any) -> NoReturn:
         msg = (
-            f"a KeyedBatchFunction has its state in columns, got {what} of {shown(descriptor)}; "
+            f"a KeyedBatchFunction has its state in columns, got {what} of {short_repr(descriptor)}; "
             "use get_column_state, or a KeyedProcessFunction"
         )
         raise DeclarationTypeError(msg)

@@ -2,7 +2,7 @@
 """Records in and record batches out: the input and the outputs of a `KeyedBatchFunction`.
 
 Records of a key group are an Arrow record batch, its distinct keys and its event times.  Timers
-have no records to take key columns from, so `KeyColumns` makes them of the key index.
+have no records to take key columns from, so `BatchKeyColumns` makes them of the key index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike._clock import MIN_WATERMARK
-from pyflinklike._messages import shown, shown_message
+from pyflinklike._messages import short_repr, shown_message
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.outputs import Outputs
 from pyflinklike.columns.keyed_batch import Groups, KeyedBatch, KeyReader
@@ -25,7 +25,7 @@ from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import milliseconds
 
-__all__ = ["ColumnOutputs", "ColumnReader", "ColumnRecords", "DistinctKeys", "KeyColumns"]
+__all__ = ["BatchKeyColumns", "ColumnOutputs", "ColumnReader", "ColumnRecords", "DistinctKeys"]
 
 
 class DistinctKeys:
@@ -104,7 +104,7 @@ class ColumnReader:
 
 
 @attrs.frozen
-class KeyColumns:
+class BatchKeyColumns:
     """Makes key columns of the keys in an index.
 
     Args:
@@ -160,7 +160,7 @@ class ColumnOutputs(Outputs):
             OutputError: The rows are not columns, or the tag is no `OutputTag`.
         """
         if not isinstance(tag, OutputTag):
-            msg = f"ctx.output takes an OutputTag first, got {shown(tag)}; write OutputTag({tag!r})"
+            msg = f"ctx.output takes an OutputTag first, got {short_repr(tag)}; write OutputTag({tag!r})"
             raise OutputError(msg)
         batch = _batch_of(columns, f"side output {tag.tag_id!r}")
         if batch is not None and batch.num_rows:
@@ -184,7 +184,7 @@ def _batch_of(columns: Any, what: str) -> pa.RecordBatch | None:
         else:
             msg = (
                 f"{what} gives a mapping of columns, an Arrow batch or a DataFrame, got "
-                f"{shown(columns)}; return for example {{'user': batch['user'], 'total': totals}}"
+                f"{short_repr(columns)}; return for example {{'user': batch['user'], 'total': totals}}"
             )
             raise OutputError(msg)
         batches = table.combine_chunks().to_batches()

@@ -32,7 +32,7 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.state.timer_agenda import Agenda, timers_spec
+from pyflinklike.state.timer_agenda import TimerHeap, timers_spec
 
 __all__ = ["ColumnTimerQueue", "KeyedColumnTimerService"]
 
@@ -54,7 +54,7 @@ class ColumnTimerQueue:
         self.table: MapTable = backend.column_table(timers_spec(domain))
         self._firing: list[Any] | None = None
 
-    def enter(self, agendas: dict[TimeDomain, Agenda]) -> None:
+    def enter(self, agendas: dict[TimeDomain, TimerHeap]) -> None:
         """Do nothing: the table alone holds the timers, without an agenda."""
 
     def register(self, rows: Any, timestamps: Any) -> None:

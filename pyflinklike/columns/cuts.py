@@ -128,7 +128,7 @@ def check_alternating(
 
 
 @attrs.frozen
-class _Result:
+class _CutResult:
     rows: list[str]
     state: dict[str, dict[str, str]]
 
@@ -161,7 +161,7 @@ class _Log:
             batches[0] if batches else empty, ColumnReader(keys, event_time), kept, ms_between
         )
 
-    def run(self, functions: Sequence[Callable[[], Any]], cuts: Sequence[int]) -> _Result:
+    def run(self, functions: Sequence[Callable[[], Any]], cuts: Sequence[int]) -> _CutResult:
         """Process the records in turns; the watermark follows the batches."""
         operators = [self._operator(make()) for make in functions]
         storage = InMemoryLogStorage()
@@ -181,7 +181,7 @@ class _Log:
         state = self._state(operators[0], storage)
         for operator in operators:
             operator.close()
-        return _Result(rows, state)
+        return _CutResult(rows, state)
 
     def _operator(self, function: Any) -> KeyedProcessOperator:
         key_columns = tuple((name, "any") for name in self.reader.key_columns)
@@ -212,7 +212,7 @@ class _Log:
         is_columnar = isinstance(operator.function, KeyedBatchFunction)
         is_read = is_columnar or columns is NO_RECORDS
         serve(operator, storage, 0, columns if is_read else self._records(columns))
-        operator.group.keep_warm()
+        operator.group.cache()
         main, fired = operator.outputs.take().main, operator.metrics.timers_fired
         operator.metrics.take()
         rows = [repr(tuple(each)) for each in main] if not is_columnar else _rows(main)
@@ -236,7 +236,7 @@ class _Log:
         if head is None:
             return {}
         operator.group.leave()
-        operator.backend.take_warm(0)  # so that it is kept no more
+        operator.backend.pop_cached(0)  # so that it is kept no more
         operator.load(storage, head, 0)
         found: dict[str, dict[str, str]] = {}
         for changes in operator.backend.contents():
@@ -267,7 +267,7 @@ def _entries(changes: Any, key_type: TypeInformation) -> dict[str, str]:
     return {repr(key): repr(entry) for key, entry in zip(keys, entries)}
 
 
-def _compare(expected: _Result, got: _Result, one: str, other: str) -> None:
+def _compare(expected: _CutResult, got: _CutResult, one: str, other: str) -> None:
     for at, (row, instead) in enumerate(zip(expected.rows, got.rows)):
         assert row == instead, f"row {at}: {one} {row}, {other} {instead}"
     assert len(expected.rows) == len(got.rows), (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyflinklike._runtime.assembly import FunctionKind, OperatorAssembly, OperatorDeclaration
-from pyflinklike._runtime.capsule import BATCHES
+from pyflinklike._runtime.failure_snapshot import BATCHES
 from pyflinklike._runtime.function_kinds import register
 from pyflinklike.columns.keyed_batch_function import KeyedBatchFunction
 

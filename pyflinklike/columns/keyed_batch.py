@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyflinklike._clock import MIN_WATERMARK
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.columns.arrays import numbers_of, plain_array
 from pyflinklike.errors import RequirementError, StateAccessError, StateValueError
 from pyflinklike.types import TupleTypeInfo, TypeInformation
@@ -79,7 +79,7 @@ class KeyedBatch:
 
     def _show_first(self) -> str:
         """Return the first record for messages."""
-        return shown(self._first().to_pylist()[0])
+        return short_repr(self._first().to_pylist()[0])
 
     def __len__(self) -> int:
         """Return the number of records."""

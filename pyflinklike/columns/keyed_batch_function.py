@@ -158,7 +158,7 @@ class ColumnTimerService(ABC):
 
         Raises:
             DeclarationError: The function has no `on_timers`.
-            HostError: The host cannot fire such timers; the message has the remedy.
+            SparkSetupError: The host cannot fire such timers; the message has the remedy.
             StateAccessError: It was called outside `process_batch` and `on_timers`.
             StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
                 codes.

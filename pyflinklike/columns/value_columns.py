@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.columns.arrays import plain_array
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.types import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
@@ -157,7 +157,7 @@ class ValueColumn:
 
     def _misfit(self, got: Any) -> StateValueError:
         kind = getattr(got, "dtype", None) or getattr(got, "type", None)
-        what = shown(got) if kind is None else f"{kind} with {_sample(got)}"
+        what = short_repr(got) if kind is None else f"{kind} with {_sample(got)}"
         return StateValueError(
             f"state {self.name!r} takes values of {self.type_info!r}, got {what}; convert them"
         )
@@ -291,4 +291,4 @@ def _any(column: Any) -> bool:
 
 def _sample(got: Any) -> str:
     some = got[:3] if np.ndim(got) or hasattr(got, "type") else got
-    return shown(some.tolist() if hasattr(some, "tolist") else some)
+    return short_repr(some.tolist() if hasattr(some, "tolist") else some)

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.conformance.instances import (
     MAP,
@@ -443,11 +443,11 @@ class LifecycleConformance(ConformanceTests):
 
     def test_what_is_taken_warm_is_kept_no_more(self, one: Instance) -> None:
         """A group whose batch fails after it was taken must be gone."""
-        one.backend.keep_warm(WorkingState(3, nonce=bytes(16)))
-        taken = one.backend.take_warm(3)
+        one.backend.cache(KeyGroupState(3, nonce=bytes(16)))
+        taken = one.backend.pop_cached(3)
 
         assert taken is None or taken.nonce == bytes(16)
-        assert one.backend.take_warm(3) is None
+        assert one.backend.pop_cached(3) is None
 
     def test_released_tables_serve_the_next_task_of_another_owner(self) -> None:
         """What they keep warm then is the new owner's; the former's is still its own."""
@@ -456,18 +456,18 @@ class LifecycleConformance(ConformanceTests):
         one.enter(3)
         one.fill(MAP, "k")
         one.backend.drain()
-        one.backend.keep_warm(WorkingState(3, nonce=b"f" * 16, tables=one.groups[3]))
+        one.backend.cache(KeyGroupState(3, nonce=b"f" * 16, tables=one.groups[3]))
         one.backend.release()
 
         one.backend.owner = "later"
-        assert one.backend.take_warm(3) is None
+        assert one.backend.pop_cached(3) is None
         one.groups.clear()
         one.enter(3)
         assert {} == one.contents()
         one.fill(MAP, "l")
         assert {"map": {"l": {7: "l"}}} == one.contents()
 
-        taken = other.backend.take_warm(3)
+        taken = other.backend.pop_cached(3)
         assert taken is None or taken.nonce == b"f" * 16
         one.backend.close()
         other.backend.close()

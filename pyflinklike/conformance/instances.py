@@ -10,8 +10,8 @@ import attrs
 import pytest
 
 from pyflinklike._changelog.entry_codec import decode_entries, encode_entries
+from pyflinklike._changelog.key_group_state import KeyedStateBackend
 from pyflinklike._changelog.segments import Declaration, Section
-from pyflinklike._changelog.working_state import KeyedStateBackend
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Shape, Table, TableChanges, TableSpec

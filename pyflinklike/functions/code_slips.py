@@ -17,7 +17,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 from weakref import WeakSet
 
-from pyflinklike._deprecation import tell_once
+from pyflinklike._deprecation import warn_once
 
 __all__ = ["overwritten_states", "warn_of_slips"]
 
@@ -49,18 +49,18 @@ def warn_of_slips(function: object) -> None:
     registers = [each for each in methods.values() if _REGISTERS & _names(each.__code__)]
     # A function of columns has `on_timers` instead, and without it cannot register a timer.
     if registers and _is_ours(getattr(kind, "on_timer", None)):
-        tell_once(
+        warn_once(
             f"a timer calls on_timer when it is due, got {name}, which registers timers "
             f"({_place(registers[0])}) and has no on_timer; define it, or register none"
         )
     for method in methods.values():
         for call, line in _lost_generators(kind, method):
-            tell_once(
+            warn_once(
                 f"a generator runs while it is iterated, got {call}(...) without a loop in "
                 f"{name}.{method.__name__} ({_place(method, line)}); write yield from {call}(...)"
             )
     for attribute, place in overwritten_states(kind).items():
-        tell_once(
+        warn_once(
             f"an assignment does not write to a state, got self.{attribute} = ... over a state of "
             f"{name} ({place}); write self.{attribute}.update(...)"
         )

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import ACC, IN, OUT, K, T, V
 from pyflinklike.errors import DeclarationError
 from pyflinklike.functions.metric_group import MetricGroup
@@ -160,7 +160,7 @@ class RuntimeContext(KeyedStateStore):
             DeclarationError: The function has declared something else under the name.
             IncompatibleStateError: The store restored under the name does not fit.
         """
-        msg = f"{type(self).__name__} has no stores, got {shown(store_descriptor)}; use state"
+        msg = f"{type(self).__name__} has no stores, got {short_repr(store_descriptor)}; use state"
         raise DeclarationError(msg)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from pyflinklike._checks import is_int, is_number
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.types import Types
@@ -103,16 +103,16 @@ class DeadLetters:
             tag = OutputTag(tag)
         given: Any = tag
         if not isinstance(given, OutputTag):
-            msg = f"DeadLetters takes an OutputTag or its name, got {shown(given)}"
+            msg = f"DeadLetters takes an OutputTag or its name, got {short_repr(given)}"
             raise DeclarationTypeError(f"{msg}; for example DeadLetters('dead')")
         if per not in ("record", "batch"):
-            msg = f'DeadLetters: per must be "record" or "batch", got {shown(per)}'
+            msg = f'DeadLetters: per must be "record" or "batch", got {short_repr(per)}'
             raise DeclarationValueError(
                 f"{msg}; with at_most=0.01, per='record' is one in a hundred"
             )
         _check_bound(at_most, per)
         if not is_int(capsule_bytes) or capsule_bytes < 0:
-            msg = f"DeadLetters: capsule_bytes must be an int from 0 on, got {shown(capsule_bytes)}"
+            msg = f"DeadLetters: capsule_bytes must be an int from 0 on, got {short_repr(capsule_bytes)}"
             kind = DeclarationValueError if is_int(capsule_bytes) else DeclarationTypeError
             raise kind(f"{msg}; 65536 is the default, 0 makes no capsules")
         self.__attrs_init__(tag, at_most, per, capsule_bytes)
@@ -127,7 +127,7 @@ def _check_bound(at_most: Any, per: str) -> None:
         rule, example = 'an int from 0 on with per="batch"', "100 is a hundred in a micro-batch"
         is_kind = is_int(at_most)
         is_right = is_kind and at_most >= 0
-    msg = f"DeadLetters: at_most must be {rule}, got {shown(at_most)}; {example}"
+    msg = f"DeadLetters: at_most must be {rule}, got {short_repr(at_most)}; {example}"
     if not is_kind:
         raise DeclarationTypeError(msg)
     if not is_right:

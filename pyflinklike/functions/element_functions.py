@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import attrs
 
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.state.fold_functions import Function, check_methods
 
@@ -137,9 +137,7 @@ def _callable(given: Any, kind: type[Function]) -> Callable[[Any], Any]:
     if callable(given) and not is_a_class:
         return cast("Callable[[Any], Any]", given)
     remedy = instance_of(kind, given, "give for example a lambda")
-    msg = (
-        f"The input must be a {kind.__name__} or a callable function, got {shown(given)}; {remedy}"
-    )
+    msg = f"The input must be a {kind.__name__} or a callable function, got {short_repr(given)}; {remedy}"
     raise DeclarationTypeError(msg)
 
 
@@ -177,7 +175,7 @@ def as_key_selector(selector: KeySelector | Callable[[Any], Any]) -> KeySelector
     remedy = instance_of(KeySelector, given, "give for example lambda value: value[0]")
     msg = (
         "Parameter key_selector should be type of KeySelector or a callable function, "
-        f"got {shown(given)}; {remedy}"
+        f"got {short_repr(given)}; {remedy}"
     )
     raise DeclarationTypeError(msg)
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import attrs
 
 from pyflinklike._checks import is_int
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
@@ -71,7 +71,7 @@ class MetricGroup:
         """
         given: Any = obj
         if not callable(given):
-            msg = f"a gauge must be a callable, got {shown(given)}; give for example lambda: 1"
+            msg = f"a gauge must be a callable, got {short_repr(given)}; give for example lambda: 1"
             raise DeclarationTypeError(msg)
         self._register(name, _Gauge(obj)).read = obj
 
@@ -84,7 +84,7 @@ class MetricGroup:
         """
         msg = (
             f"time_span_in_seconds must be a positive int, "
-            f"got {shown(time_span_in_seconds)}; the default is 60"
+            f"got {short_repr(time_span_in_seconds)}; the default is 60"
         )
         span: Any = time_span_in_seconds
         if not is_int(span):
@@ -156,7 +156,7 @@ class MetricGroup:
 def _check_name(name: str) -> None:
     """Refuse a name of a metric or group that is empty or no str."""
     msg = (
-        f"the name of a metric or group must be a non-empty str, got {shown(name)}; "
+        f"the name of a metric or group must be a non-empty str, got {short_repr(name)}; "
         f"give for example 'late_records'"
     )
     if not isinstance(name, str):
@@ -177,7 +177,7 @@ def _numbers(name: str, metric: _Metric) -> dict[str, Any]:
     except PyflinklikeError:
         raise
     except Exception as error:
-        msg = f"gauge {name!r} must return a number, it raised {shown(error)}; correct it"
+        msg = f"gauge {name!r} must return a number, it raised {short_repr(error)}; correct it"
         raise UserFunctionError(msg) from error
 
 

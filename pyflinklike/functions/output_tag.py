@@ -8,7 +8,7 @@ from typing import Any, Generic, overload
 import attrs
 
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import T
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.types import TypeInformation, Types
@@ -27,7 +27,7 @@ def _to_type_info(type_info: TypeInformation | list[TypeInformation] | None) -> 
     if not isinstance(given, TypeInformation):
         msg = (
             f"OutputTag type_info must be None, list or TypeInformation, "
-            f"got {shown(given)}; {instance_of(TypeInformation, given, 'give for example Types.STRING()')}"
+            f"got {short_repr(given)}; {instance_of(TypeInformation, given, 'give for example Types.STRING()')}"
         )
         raise DeclarationTypeError(msg)
     return given

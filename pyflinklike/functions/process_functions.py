@@ -36,7 +36,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import attrs
 
 from pyflinklike._clock import TimeDomain
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import K, V
 from pyflinklike.errors import DeclarationTypeError, OutputError
 from pyflinklike.functions.contexts import RuntimeContext, TimerService
@@ -509,7 +509,7 @@ class NamespacedFunction(KeyedProcessFunction):
         """
         raise NotImplementedError
 
-    def prepare_together(
+    def add_bulk(
         self,
         keys: Sequence[Any],  # noqa: ARG002
         values: Sequence[Any],  # noqa: ARG002
@@ -595,7 +595,7 @@ def check_results(results: Any, givers: str = "process_element and on_timer") ->
             remedy = "nothing awaits it: write def without async"
             with contextlib.suppress(AttributeError):
                 results.close()  # otherwise Python warns that it was never awaited
-        msg = f"{givers} give an iterable of outputs, got {shown(results)}; {remedy}"
+        msg = f"{givers} give an iterable of outputs, got {short_repr(results)}; {remedy}"
         raise OutputError(msg)
 
 

@@ -7,7 +7,7 @@ pairs = a.between(timedelta(seconds=-5), timedelta(seconds=5)).process(Pairing()
 IntervalJoin(Pairing(), JoinBounds(-5_000, 5_000))                        # in the harness
 """
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.joins.interval_joiner import IntervalJoin, JoinBounds
 from pyflinklike.joins.join_functions import (
     CoGroupFunction,
@@ -29,4 +29,4 @@ __all__ = [
     "TaggedTypeInfo",
 ]
 
-pin(globals())
+export_public(globals())

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 
 from pyflinklike._checks import warn_of_short
 from pyflinklike._clock import DurationLike, to_milliseconds
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import Unpack
 from pyflinklike.aggregations._element_types import element_type
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
@@ -33,8 +33,8 @@ from pyflinklike.joins.join_functions import (
     ProcessJoinFunction,
 )
 from pyflinklike.joins.window_joiner import CoGrouping, JoinedGroups, LateByInput, TaggedTypeInfo
+from pyflinklike.spark._api.connected_data_frames import KeyedConnectedDataFrames, connect
 from pyflinklike.spark._api.inputs import InputOf
-from pyflinklike.spark._api.keyed_connected_streams import KeyedConnectedStreams, connect
 from pyflinklike.spark._plan.process_options import (
     CommonOptions,
     EventTimes,
@@ -46,9 +46,9 @@ from pyflinklike.windows.assigners import WindowAssigner
 from pyflinklike.windows.window_options import Windowed, WindowOptions
 
 __all__ = [
-    "CoGroupedStreams",
+    "CoGroupedDataFrames",
     "IntervalJoined",
-    "JoinedStreams",
+    "JoinedDataFrames",
     "WindowedCoGroup",
     "WindowedJoin",
 ]
@@ -128,11 +128,11 @@ class _Windowed(WindowOptions, JoinedLate):
         return result.over(source, source.df.schema, attrs.evolve(given, side_outputs=sides))
 
 
-class JoinedStreams:
-    """Two keyed DataFrames to be joined within windows; made by `KeyedStream.join`."""
+class JoinedDataFrames:
+    """Two keyed DataFrames to be joined within windows; made by `KeyedDataFrame.join`."""
 
     def __init__(self, first: InputOf, second: InputOf, how: str) -> None:
-        KeyedConnectedStreams(first, second)  # checks the two inputs
+        KeyedConnectedDataFrames(first, second)  # checks the two inputs
         self._inputs, self._how = (first, second), _kind_of_join(how)
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedJoin:
@@ -173,7 +173,7 @@ class WindowedJoin(_Windowed):
             output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.  Before
                 its columns the result has the columns of the first input's key and of the window.
             event_time: The timestamp column of both DataFrames, or a pair of names.
-            **options: The options of `KeyedStream.process` that every operator has.
+            **options: The options of `KeyedDataFrame.process` that every operator has.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -182,9 +182,7 @@ class WindowedJoin(_Windowed):
             remedy = instance_of(
                 (JoinFunction, FlatJoinFunction), function, "give a function of two"
             )
-            msg = (
-                f"join takes a JoinFunction or a FlatJoinFunction, got {shown(function)}; {remedy}"
-            )
+            msg = f"join takes a JoinFunction or a FlatJoinFunction, got {short_repr(function)}; {remedy}"
             raise DeclarationTypeError(msg)
         if callable(function):
             check_call(function, "join", ["first", "second"])
@@ -192,11 +190,11 @@ class WindowedJoin(_Windowed):
         return self._apply(JoinedGroups(function, self._how), output_type, event_time, options)
 
 
-class CoGroupedStreams:
-    """Two keyed DataFrames to be grouped within windows; made by `KeyedStream.co_group`."""
+class CoGroupedDataFrames:
+    """Two keyed DataFrames to be grouped within windows; made by `KeyedDataFrame.co_group`."""
 
     def __init__(self, first: InputOf, second: InputOf) -> None:
-        KeyedConnectedStreams(first, second)  # checks the two inputs
+        KeyedConnectedDataFrames(first, second)  # checks the two inputs
         self._inputs = first, second
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedCoGroup:
@@ -229,14 +227,14 @@ class WindowedCoGroup(_Windowed):
             function: Called with two lists of records, of which one may be empty.
             output_type: The type of the outputs, as a join within windows takes it.
             event_time: The timestamp column of both DataFrames, or a pair of names.
-            **options: The options of `KeyedStream.process` that every operator has.
+            **options: The options of `KeyedDataFrame.process` that every operator has.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         if not isinstance(function, CoGroupFunction):
             remedy = instance_of(CoGroupFunction, function, "subclass it")
-            msg = f"co_group takes a CoGroupFunction, got {shown(function)}; {remedy}"
+            msg = f"co_group takes a CoGroupFunction, got {short_repr(function)}; {remedy}"
             raise DeclarationTypeError(msg)
         return self._apply(check_methods(function), output_type, event_time, options)
 
@@ -245,14 +243,14 @@ _UNBOUNDED = "an interval join needs bounds, got none; call between(lower, upper
 
 
 class IntervalJoined(JoinedLate):
-    """Two keyed DataFrames to be joined by an interval of time; made by `KeyedStream.interval_join`.
+    """Two keyed DataFrames to be joined by an interval of time; made by `KeyedDataFrame.interval_join`.
 
     The methods before `process` change it and return it.
     """
 
     def __init__(self, first: InputOf, second: InputOf, how: str) -> None:
         super().__init__()
-        self._connected = KeyedConnectedStreams(first, second)
+        self._connected = KeyedConnectedDataFrames(first, second)
         self._inputs = first(ProcessOptions()), second(ProcessOptions())
         self._how = _kind_of_join(how)
         self._bounds: tuple[int, int] | None = None
@@ -302,7 +300,7 @@ class IntervalJoined(JoinedLate):
             event_time: The timestamp column of both DataFrames, or a pair of names.
             side_outputs: The tags whose outputs are wanted, without the tags of late records.
             output_event_time: The column of the result that holds its event time.
-            **options: The options of `KeyedStream.process` that every operator has.
+            **options: The options of `KeyedDataFrame.process` that every operator has.
 
         Returns:
             The main output; with side outputs, late records included, all outputs.
@@ -356,7 +354,7 @@ def _check(process_join_function: Any, event_time: Any) -> None:
     """
     if not isinstance(process_join_function, ProcessJoinFunction):
         remedy = instance_of(ProcessJoinFunction, process_join_function, "subclass it")
-        msg = f"process takes a ProcessJoinFunction, got {shown(process_join_function)}; {remedy}"
+        msg = f"process takes a ProcessJoinFunction, got {short_repr(process_join_function)}; {remedy}"
         raise DeclarationTypeError(msg)
     check_methods(process_join_function)
     if event_time is None:
@@ -388,7 +386,7 @@ def _kind_of_join(how: Any) -> str:
     kind = _KINDS.get(how.lower().replace("_", "")) if isinstance(how, str) else None
     if kind is None:
         msg = (
-            f"how must be 'inner', 'left_outer', 'right_outer' or 'full_outer', got {shown(how)}; "
+            f"how must be 'inner', 'left_outer', 'right_outer' or 'full_outer', got {short_repr(how)}; "
             "for semi and anti joins write a KeyedCoProcessFunction, or take Spark's own join"
         )
         raise DeclarationValueError(msg)
@@ -428,6 +426,6 @@ def _check_tag(output_tag: Any) -> OutputTag:
         DeclarationTypeError: It is not an `OutputTag`.
     """
     if not isinstance(output_tag, OutputTag):
-        msg = f"a side output is given by an OutputTag, got {shown(output_tag)}; write OutputTag('late')"
+        msg = f"a side output is given by an OutputTag, got {short_repr(output_tag)}; write OutputTag('late')"
         raise DeclarationTypeError(msg)
     return output_tag

@@ -128,7 +128,7 @@ class _Side:
 
 
 class IntervalJoin(KeyedCoProcessFunction):
-    """Joins two keyed streams by an interval of time; on Spark `KeyedStream.interval_join`.
+    """Joins two keyed streams by an interval of time; on Spark `KeyedDataFrame.interval_join`.
 
     Args:
         function: Is called with each pair of elements.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from types import GeneratorType
 from typing import Any
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.functions.contexts import Attempt
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.functions.process_functions import check_results
@@ -162,4 +162,4 @@ def call_alone(
         ]
 
     name = f"{type(function).__qualname__}.{method}" if isinstance(function, Function) else None
-    return attempt(gather, lambda: shown(pair), name, settled=settled) or ()
+    return attempt(gather, lambda: short_repr(pair), name, settled=settled) or ()

@@ -7,7 +7,7 @@
 Options and columns are the same as in Spark's own Kafka connector.
 """
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.kafka.packages import require_packages
 
 require_packages()
@@ -21,4 +21,4 @@ add_kafka()
 
 __all__ = ["KafkaDataSource", "drop_repeats", "register"]
 
-pin(globals())
+export_public(globals())

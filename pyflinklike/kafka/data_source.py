@@ -100,7 +100,7 @@ class KafkaDataSource(DataSource):
 
         Raises:
             DeclarationValueError: An option is wrong, or the program has declared columns.
-            HostError: `maxOffsetsPerTrigger` is set and PySpark is older than 4.2.
+            SparkSetupError: `maxOffsetsPerTrigger` is set and PySpark is older than 4.2.
         """
         options = reader_options(self.options, streaming=True)
         self._refuse_other(schema)

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DataLossError, DeclarationValueError
 from pyflinklike.kafka.cluster import Cluster, resolve_offsets
 from pyflinklike.kafka.offsets import Offsets, Partition
@@ -148,7 +148,7 @@ def _read_offsets(text: str) -> dict[Partition, int] | None:
         given = json.loads(text)
         offsets = [offset for each in given.values() for offset in each.values()]
     except (ValueError, AttributeError):
-        msg = f'endingOffsets must be like {{"topic": {{"0": 7}}}}, got {shown(text)}'
+        msg = f'endingOffsets must be like {{"topic": {{"0": 7}}}}, got {short_repr(text)}'
         raise DeclarationValueError(msg) from None
     if any(offset == LATEST for offset in offsets):
         return None

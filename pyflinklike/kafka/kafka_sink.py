@@ -11,13 +11,13 @@ import attrs
 
 from pyflinklike._clock import MAX_WATERMARK
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import instance_of, shown, shown_error
+from pyflinklike._messages import instance_of, short_repr, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     OutputError,
     PyflinklikeError,
+    SparkSetupError,
     UserFunctionError,
 )
 from pyflinklike.kafka.delivery import Delivery
@@ -77,12 +77,12 @@ class KafkaSink(Sink):
 
         Raises:
             DeclarationValueError: The setting has another value.
-            HostError: The program asks for exactly once, and the setting is missing.
+            SparkSetupError: The program asks for exactly once, and the setting is missing.
         """
         given = configuration.get(GUARANTEE, "")
         text = given.strip().upper().replace("-", "_")
         if text not in ("", DeliveryGuarantee.AT_LEAST_ONCE.name):
-            msg = f"{GUARANTEE} is 'at-least-once', got {shown(given)}; set it to that, or leave it out"
+            msg = f"{GUARANTEE} is 'at-least-once', got {short_repr(given)}; set it to that, or leave it out"
             raise DeclarationValueError(msg)
         if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE and not text:
             msg = (
@@ -91,7 +91,7 @@ class KafkaSink(Sink):
                 "such sinks (-D on the command line): on streams each record then has an id, and "
                 "pyflinklike.kafka.drop_repeats gives a reader each record once; or give AT_LEAST_ONCE"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
 
     def writer(
         self,
@@ -168,7 +168,7 @@ class KafkaSinkBuilder:
                 record_serializer,
                 "make it by KafkaRecordSerializationSchema.builder()",
             )
-            msg = f"it takes a KafkaRecordSerializationSchema, got {shown(record_serializer)}; {remedy}"
+            msg = f"it takes a KafkaRecordSerializationSchema, got {short_repr(record_serializer)}; {remedy}"
             raise DeclarationTypeError(msg)
         self._serializer = record_serializer
         return self
@@ -184,7 +184,7 @@ class KafkaSinkBuilder:
             DeclarationTypeError: The argument is no `DeliveryGuarantee`.
         """
         if not isinstance(delivery_guarantee, DeliveryGuarantee):
-            msg = f"it takes a DeliveryGuarantee, got {shown(delivery_guarantee)}; give for example DeliveryGuarantee.AT_LEAST_ONCE"
+            msg = f"it takes a DeliveryGuarantee, got {short_repr(delivery_guarantee)}; give for example DeliveryGuarantee.AT_LEAST_ONCE"
             raise DeclarationTypeError(msg)
         self._guarantee = delivery_guarantee
         return self
@@ -277,10 +277,10 @@ class KafkaRecordSerializationSchema(WithoutJava):
         except PyflinklikeError:
             raise
         except Exception as error:
-            msg = f"no record could be made of element {shown(element)}: {shown_error(error)}"
+            msg = f"no record could be made of element {short_repr(element)}: {shown_error(error)}"
             raise UserFunctionError(msg) from error
         if not isinstance(topic, str) or not topic:
-            msg = f"a topic selector must return the name of a topic, got {shown(topic)} for element {shown(element)}; return text"
+            msg = f"a topic selector must return the name of a topic, got {short_repr(topic)} for element {short_repr(element)}; return text"
             raise OutputError(msg)
         # An element that is yielded at the end of a batch has the last of all times, which a record
         # cannot have.
@@ -316,7 +316,7 @@ class KafkaRecordSerializationSchemaBuilder:
             DeclarationTypeError: `topic` is empty, or no text.
         """
         if not isinstance(topic, str) or not topic:
-            msg = f"a topic must be a text that is not empty, got {shown(topic)}; give for example 'clicks'"
+            msg = f"a topic must be a text that is not empty, got {short_repr(topic)}; give for example 'clicks'"
             raise DeclarationTypeError(msg)
         self._topic = _Always(topic)
         return self
@@ -337,7 +337,7 @@ class KafkaRecordSerializationSchemaBuilder:
         elif callable(topic_selector):
             self._topic = topic_selector
         else:
-            msg = f"topic_selector must be KafkaTopicSelector or a callable, got {shown(topic_selector)}; give for example a lambda"
+            msg = f"topic_selector must be KafkaTopicSelector or a callable, got {short_repr(topic_selector)}; give for example a lambda"
             raise DeclarationTypeError(msg)
         return self
 

@@ -22,12 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike._checks import is_int64
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import instance_of, shown, shown_error
+from pyflinklike._messages import instance_of, short_repr, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     PyflinklikeError,
+    SparkSetupError,
     UserFunctionError,
 )
 from pyflinklike.kafka.cluster import Cluster
@@ -196,11 +196,11 @@ class KafkaSource(FrameSource):
         """Yield the elements of one instance: it reads its partitions one after another.
 
         Raises:
-            HostError: The source does not end.
+            SparkSetupError: The source does not end.
         """
         if not self.is_bounded:
             msg = "a KafkaSource that never ends is read by Spark, got execution.target: local; set it to spark, or call set_bounded"
-            raise HostError(msg)
+            raise SparkSetupError(msg)
         return self._read_splits(index, parallelism)
 
     def _read_splits(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
@@ -276,7 +276,7 @@ class KafkaSourceBuilder:
         assigned: dict[str, list[int]] = {}
         for each in partitions:
             if not isinstance(each, KafkaTopicPartition):
-                msg = f"it takes KafkaTopicPartitions, got {shown(each)}; give for example {{KafkaTopicPartition('clicks', 0)}}"
+                msg = f"it takes KafkaTopicPartitions, got {short_repr(each)}; give for example {{KafkaTopicPartition('clicks', 0)}}"
                 raise DeclarationTypeError(msg)
             assigned.setdefault(each.topic, []).append(each.partition)
         text = json.dumps({topic: sorted(assigned[topic]) for topic in sorted(assigned)})
@@ -311,13 +311,13 @@ class KafkaSourceBuilder:
             stopping_offsets_initializer: Not used, because this always raises.
 
         Raises:
-            HostError: Always.
+            SparkSetupError: Always.
         """
         msg = (
             "a KafkaSource that never ends cannot stop at offsets, got set_unbounded; leave it out, or "
             "call set_bounded to end there"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
     def set_value_only_deserializer(
         self, deserialization_schema: DeserializationSchema
@@ -408,8 +408,8 @@ class KafkaTopicPartition:
         is_number = is_int64(partition) and partition >= 0
         if not isinstance(self.topic, str) or not is_number:
             msg = (
-                f"a partition is the name of a topic and a number from 0 on, got {shown(self.topic)} "
-                f"and {shown(partition)}; give for example ('clicks', 0)"
+                f"a partition is the name of a topic and a number from 0 on, got {short_repr(self.topic)} "
+                f"and {short_repr(partition)}; give for example ('clicks', 0)"
             )
             raise DeclarationTypeError(msg)
 
@@ -481,7 +481,7 @@ class KafkaOffsetsInitializer(WithoutJava):
             DeclarationValueError: The time is no int from 0 on.
         """
         if not is_int64(timestamp) or timestamp < 0:
-            msg = f"a timestamp is an int of ms from 0 on, got {shown(timestamp)}; give for example 1700000000000"
+            msg = f"a timestamp is an int of ms from 0 on, got {short_repr(timestamp)}; give for example 1700000000000"
             raise DeclarationValueError(msg)
         return KafkaOffsetsInitializer(_Kind.TIMESTAMP, time=timestamp)
 
@@ -504,8 +504,8 @@ class KafkaOffsetsInitializer(WithoutJava):
         for partition, offset in _items(offsets):
             if not isinstance(partition, KafkaTopicPartition) or not is_int64(offset) or offset < 0:
                 msg = (
-                    f"offsets are ints from 0 on by KafkaTopicPartition, got {shown(offset)} for "
-                    f"{shown(partition)}; give for example {{KafkaTopicPartition('clicks', 0): 23}}"
+                    f"offsets are ints from 0 on by KafkaTopicPartition, got {short_repr(offset)} for "
+                    f"{short_repr(partition)}; give for example {{KafkaTopicPartition('clicks', 0): 23}}"
                 )
                 raise DeclarationTypeError(msg)
         strategy = _strategy(offset_reset_strategy)
@@ -602,14 +602,14 @@ def _refuse_none(left: list[Partition], group: str | None) -> None:
 
 def _strategy(given: Any) -> KafkaOffsetResetStrategy:
     if not isinstance(given, KafkaOffsetResetStrategy):
-        msg = f"it takes a KafkaOffsetResetStrategy, got {shown(given)}; give for example KafkaOffsetResetStrategy.EARLIEST"
+        msg = f"it takes a KafkaOffsetResetStrategy, got {short_repr(given)}; give for example KafkaOffsetResetStrategy.EARLIEST"
         raise DeclarationTypeError(msg)
     return given
 
 
 def _items(offsets: Any) -> Iterable[tuple[Any, Any]]:
     if not isinstance(offsets, Mapping):
-        msg = f"offsets are a mapping, got {shown(offsets)}; give for example {{KafkaTopicPartition('clicks', 0): 23}}"
+        msg = f"offsets are a mapping, got {short_repr(offsets)}; give for example {{KafkaTopicPartition('clicks', 0): 23}}"
         raise DeclarationTypeError(msg)
     return offsets.items()
 
@@ -624,7 +624,7 @@ def check_initializer(given: Any) -> KafkaOffsetsInitializer:
         remedy = instance_of(
             KafkaOffsetsInitializer, given, "give for example KafkaOffsetsInitializer.earliest()"
         )
-        msg = f"it takes a KafkaOffsetsInitializer, got {shown(given)}; {remedy}"
+        msg = f"it takes a KafkaOffsetsInitializer, got {short_repr(given)}; {remedy}"
         raise DeclarationTypeError(msg)
     return given
 
@@ -661,6 +661,6 @@ def _failure(
     (record,) = batch.to_pylist()
     return UserFunctionError(
         f"{type(deserializer).__name__}.deserialize failed for offset {record['offset']} of partition "
-        f"{record['partition']} of topic {record['topic']}, value {shown(record['value'])}: "
+        f"{record['partition']} of topic {record['topic']}, value {short_repr(record['value'])}: "
         f"{shown_error(error)}"
     )

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationValueError, SparkSetupError
 
 __all__ = [
     "HEADER",
@@ -276,7 +276,7 @@ class RecordIds:
         context: The context of Spark's task; None outside a task.
 
     Raises:
-        HostError: The task does not belong to a stream.
+        SparkSetupError: The task does not belong to a stream.
     """
 
     def __init__(self, context: Any) -> None:
@@ -285,7 +285,7 @@ class RecordIds:
         query, batch = [context.getLocalProperty(name) for name in names] or (None, None)
         if query is None or batch is None:
             msg = "recordIds is for streams, got a task of no stream; leave the option out"
-            raise HostError(msg)
+            raise SparkSetupError(msg)
         self._prefix = f"{query}/{batch}/{context.partitionId()}"
         self._seen: Counter[bytes] = Counter()
 

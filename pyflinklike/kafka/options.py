@@ -22,7 +22,7 @@ from typing import Any, Final
 import attrs
 from confluent_kafka import KafkaException
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import BrokerError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.kafka.offsets import Partition
 
@@ -181,7 +181,7 @@ def _find_known(options: Mapping[str, str], names: Iterable[str], whose: str) ->
 def _flag(given: Mapping[str, str], name: str, default: str) -> bool:
     value = given.get(name, default).lower()
     if value not in ("true", "false"):
-        msg = f"the option {name} must be true or false, got {shown(value)}"
+        msg = f"the option {name} must be true or false, got {short_repr(value)}"
         raise DeclarationValueError(msg)
     return value == "true"
 
@@ -189,7 +189,7 @@ def _flag(given: Mapping[str, str], name: str, default: str) -> bool:
 def _count(given: Mapping[str, str], name: str, default: str) -> int:
     value = given.get(name, default)
     if not (value.isascii() and value.isdigit()) or (name in given and not int(value)):
-        msg = f"the option {name} must be a positive whole number, got {shown(value)}"
+        msg = f"the option {name} must be a positive whole number, got {short_repr(value)}"
         raise DeclarationValueError(msg)
     return int(value)
 
@@ -212,7 +212,7 @@ def _bounds(given: Mapping[str, str], name: str, default: str, forbidden: int) -
     except (ValueError, AttributeError) as error:
         msg = (
             f'the option {name} must be earliest, latest or JSON such as {{"topic": {{"0": 23, "1": -2}}}}, '
-            f"with -2 for earliest and -1 for latest; got {shown(value)}"
+            f"with -2 for earliest and -1 for latest; got {short_repr(value)}"
         )
         raise DeclarationValueError(msg) from error
     if name == "endingOffsets" and forbidden in found.values():
@@ -432,7 +432,7 @@ def subscription_of(given: Mapping[str, str]) -> Subscription:
         return Subscription(pattern=_pattern(value))
     topics = tuple(topic.strip() for topic in value.split(",") if topic.strip())
     if not topics:
-        msg = f"the option subscribe must name topics, separated by commas, got {shown(value)}"
+        msg = f"the option subscribe must name topics, separated by commas, got {short_repr(value)}"
         raise DeclarationValueError(msg)
     return Subscription(topics=topics)
 
@@ -441,7 +441,7 @@ def _pattern(value: str) -> str:
     try:
         re.compile(value)
     except re.error as error:
-        msg = f"the option subscribePattern must be a regular expression of Python, got {shown(value)}: {error}"
+        msg = f"the option subscribePattern must be a regular expression of Python, got {short_repr(value)}: {error}"
         raise DeclarationValueError(msg) from error
     return value
 
@@ -460,7 +460,7 @@ def _read_assignment(value: str) -> tuple[Partition, ...]:
     else:
         cause = None
     if not found:
-        msg = f'the option assign must be JSON such as {{"topic": [0, 1]}}, got {shown(value)}'
+        msg = f'the option assign must be JSON such as {{"topic": [0, 1]}}, got {short_repr(value)}'
         raise DeclarationValueError(msg) from cause
     return found
 
@@ -495,7 +495,7 @@ def check_property(key: Any, value: Any) -> tuple[str, str]:
         DeclarationTypeError: The name or the value is no text.
     """
     if not isinstance(key, str) or not isinstance(value, str):
-        msg = f"a property has a name and a value of text, got {shown(key)} and {shown(value)}; give for example 'group.id', 'counts'"
+        msg = f"a property has a name and a value of text, got {short_repr(key)} and {short_repr(value)}; give for example 'group.id', 'counts'"
         raise DeclarationTypeError(msg)
     return key, value
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 
 from pyflinklike._checks import install
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 
 __all__ = ["require_packages"]
 
@@ -20,7 +20,7 @@ def require_packages() -> None:
     """Check that confluent-kafka is installed, and a PySpark that has Python data sources.
 
     Raises:
-        HostError: A package is missing; the message names the extra to install.
+        SparkSetupError: A package is missing; the message names the extra to install.
     """
     for module, name in _NEEDED.items():
         try:
@@ -30,4 +30,4 @@ def require_packages() -> None:
                 f"pyflinklike.kafka needs {name}, got {error}; "
                 f"{install('kafka')} on the driver and wherever its workers run"
             )
-            raise HostError(msg) from error
+            raise SparkSetupError(msg) from error

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.kafka.cluster import Cluster, Topics, resolve_offsets
 from pyflinklike.kafka.fetch import (
     fetch,
@@ -273,7 +273,7 @@ def stream_reader(options: ReaderOptions) -> DataSourceStreamReader:
         options: The options of the reader, checked.
 
     Raises:
-        HostError: `maxOffsetsPerTrigger` is set, and this PySpark cannot limit a micro-batch.
+        SparkSetupError: `maxOffsetsPerTrigger` is set, and this PySpark cannot limit a micro-batch.
     """
     if HAS_LIMITS:
         return LimitedStreamReader(options)
@@ -282,5 +282,5 @@ def stream_reader(options: ReaderOptions) -> DataSourceStreamReader:
             "maxOffsetsPerTrigger needs PySpark 4.2 or newer, which gives a Python source the start of a "
             "micro-batch; leave the option out, or upgrade"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     return KafkaStreamReader(options)

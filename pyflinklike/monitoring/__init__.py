@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics of queries for Prometheus and OpenTelemetry, by listeners of Spark."""
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.spark._plan.requirements import pyspark_checked
 
 with pyspark_checked():
@@ -10,4 +10,4 @@ with pyspark_checked():
 
 __all__ = ["OpenTelemetryListener", "PrometheusListener"]
 
-pin(globals())
+export_public(globals())

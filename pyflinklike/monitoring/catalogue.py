@@ -19,8 +19,8 @@ import attrs
 __all__ = [
     "CATALOGUE",
     "FROM_OPERATORS",
+    "CatalogueEntry",
     "Kind",
-    "Metric",
     "find_metric",
 ]
 
@@ -31,7 +31,7 @@ _OTEL_UNITS: Final = {"": "", "seconds": "s", "bytes": "By"}
 
 
 @attrs.frozen
-class Metric:
+class CatalogueEntry:
     """A metric that listeners export.
 
     Args:
@@ -78,9 +78,9 @@ _STATE_OPERATOR = ("query", "state_operator")
 _USERS = ("query", "operator", "name")
 
 
-def _make_counter(field: str, text: str, unit: Unit = "") -> Metric:
+def _make_counter(field: str, text: str, unit: Unit = "") -> CatalogueEntry:
     stem = field.removesuffix(f"_{unit}") if unit else field
-    return Metric(stem, "counter", unit, _OPERATOR, text, f"`{field}` of `metrics_of`")
+    return CatalogueEntry(stem, "counter", unit, _OPERATOR, text, f"`{field}` of `metrics_of`")
 
 
 FROM_OPERATORS: Final = {
@@ -112,57 +112,59 @@ FROM_OPERATORS: Final = {
 """The counters that add up the numbers of `OperatorMetrics`, by the names of these numbers."""
 
 
-def _make_gauge(stem: str, text: str, source: str, unit: Unit = "") -> Metric:
-    return Metric(stem, "gauge", unit, _OPERATOR, text, source)
+def _make_gauge(stem: str, text: str, source: str, unit: Unit = "") -> CatalogueEntry:
+    return CatalogueEntry(stem, "gauge", unit, _OPERATOR, text, source)
 
 
 CATALOGUE: Final = (
     # A query
-    Metric(
+    CatalogueEntry(
         *("query_running", "gauge", "", _QUERY),
         "1 while the query runs; missing once it has ended",
         "start and end of the query",
     ),
-    Metric(
+    CatalogueEntry(
         *("query_failures", "counter", "", _QUERY),
         "Ends of the query with an error",
         "`exception` of `QueryTerminatedEvent`",
     ),
-    Metric(*("batches", "counter", "", _QUERY), "Micro-batches done", "`batchId`"),
-    Metric(*("input_rows", "counter", "", _QUERY), "Rows read from all sources", "`numInputRows`"),
-    Metric(
+    CatalogueEntry(*("batches", "counter", "", _QUERY), "Micro-batches done", "`batchId`"),
+    CatalogueEntry(
+        *("input_rows", "counter", "", _QUERY), "Rows read from all sources", "`numInputRows`"
+    ),
+    CatalogueEntry(
         *("last_batch_timestamp", "gauge", "seconds", _QUERY),
         "When the last micro-batch began, in seconds since 1970",
         "`timestamp`",
     ),
-    Metric(
+    CatalogueEntry(
         *("batch_duration", "gauge", "seconds", _QUERY),
         "Duration of the last micro-batch",
         "`durationMs.triggerExecution`",
     ),
-    Metric(
+    CatalogueEntry(
         *("batch_phase_duration", "counter", "seconds", ("query", "phase")),
         "Time spent in each phase of micro-batches; `other` is the rest of them",
         "`durationMs`",
     ),
-    Metric(
+    CatalogueEntry(
         *("trigger_interval", "gauge", "seconds", _QUERY),
         "Interval of the query's trigger, as given to the listener",
         "`triggers=` of the listener",
     ),
-    Metric(
+    CatalogueEntry(
         *("watermark_timestamp", "gauge", "seconds", _QUERY),
         "The watermark of the last micro-batch, in seconds since 1970; 0 before the first",
         "`eventTime.watermark`",
     ),
-    Metric(
+    CatalogueEntry(
         *("watermark_lag", "gauge", "seconds", _QUERY),
         "How far the watermark was behind the beginning of the last micro-batch",
         "`timestamp` and `eventTime.watermark`",
     ),
     # An operator
     *FROM_OPERATORS.values(),
-    Metric(
+    CatalogueEntry(
         *("dropped_records", "counter", "", _OPERATOR),
         "Late records that windows and joins dropped",
         "`numLateRecordsDropped` of `metrics_of(...).user`",
@@ -209,86 +211,88 @@ CATALOGUE: Final = (
         "Records of the key group that had most of them in the last micro-batch",
         "`busiest_records` of `metrics_of`",
     ),
-    Metric(
+    CatalogueEntry(
         *("input_records", "counter", "", _INPUT),
         "Records of each of two inputs with event time",
         "`inputs` of `metrics_of`",
     ),
-    Metric(
+    CatalogueEntry(
         *("input_latest_timestamp", "gauge", "seconds", _INPUT),
         "Latest event time of each of two inputs, in seconds since 1970",
         "`inputs` of `metrics_of`",
     ),
     # Spark's own stateful operators
-    Metric(
+    CatalogueEntry(
         *("state_rows", "gauge", "", _STATE_OPERATOR),
         "Rows in Spark's state store; for an operator of ours these are segments and heads of logs",
         "`stateOperators.numRowsTotal`",
     ),
-    Metric(
+    CatalogueEntry(
         *("state_memory", "gauge", "bytes", _STATE_OPERATOR),
         "Memory that Spark's state store uses",
         "`stateOperators.memoryUsedBytes`",
     ),
-    Metric(
+    CatalogueEntry(
         *("state_commit_duration", "counter", "seconds", _STATE_OPERATOR),
         "Time spent in commits of Spark's state store, summed over its tasks",
         "`stateOperators.commitTimeMs`",
     ),
-    Metric(
+    CatalogueEntry(
         *("rows_dropped_by_watermark", "counter", "", _STATE_OPERATOR),
         "Rows that an operator of Spark's own dropped as late",
         "`stateOperators.numRowsDroppedByWatermark`",
     ),
     # The user's functions
-    Metric(
+    CatalogueEntry(
         *("user_counter", "counter", "", _USERS),
         "Increase of the counters and meters of a function",
         "`metrics_of(...).user`",
     ),
-    Metric(
+    CatalogueEntry(
         *("user_counter_decrease", "counter", "", _USERS),
         "Decrease of the counters of a function by `dec`",
         "`metrics_of(...).user`",
     ),
-    Metric(
+    CatalogueEntry(
         *("user_gauge_min", "gauge", "", _USERS),
         "Least reading of a function's gauge in the last micro-batch",
         "`metrics_of(...).user`, `<name>.min`",
     ),
-    Metric(
+    CatalogueEntry(
         *("user_gauge_max", "gauge", "", _USERS),
         "Greatest reading of a function's gauge in the last micro-batch",
         "`metrics_of(...).user`, `<name>.max`",
     ),
-    Metric(
+    CatalogueEntry(
         *("user_distribution_count", "counter", "", _USERS),
         "Number of values of a function's distribution",
         "`metrics_of(...).user`, `<name>.count`",
     ),
-    Metric(
+    CatalogueEntry(
         *("user_distribution_sum", "sum", "", _USERS),
         "Sum of the values of a function's distribution; falls if values are negative",
         "`metrics_of(...).user`, `<name>.sum`",
     ),
-    Metric(
+    CatalogueEntry(
         *("user_distribution_min", "gauge", "", _USERS),
         "Least value of a function's distribution in the last micro-batch that had one",
         "`metrics_of(...).user`, `<name>.min`",
     ),
-    Metric(
+    CatalogueEntry(
         *("user_distribution_max", "gauge", "", _USERS),
         "Greatest value of a function's distribution in the last micro-batch that had one",
         "`metrics_of(...).user`, `<name>.max`",
     ),
     # The listener itself
-    Metric(*("listener_series", "gauge", "", ()), "Series that the listener keeps", "the listener"),
-    Metric(
+    CatalogueEntry(
+        *("listener_series", "gauge", "", ()), "Series that the listener keeps", "the listener"
+    ),
+    CatalogueEntry(
         *("listener_dropped_samples", "counter", "", ()),
         "Values left out because the listener keeps max_series series already",
         "the listener",
     ),
-    Metric(
+    CatalogueEntry(
         *("listener_errors", "counter", "", ()),
         "Events that the listener could not read; the log has the first",
         "the listener",
@@ -299,6 +303,6 @@ CATALOGUE: Final = (
 _BY_STEM: Final = {each.stem: each for each in CATALOGUE}
 
 
-def find_metric(stem: str) -> Metric:
+def find_metric(stem: str) -> CatalogueEntry:
     """Return the metric with this stem."""
     return _BY_STEM[stem]

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyflinklike._checks import install
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, RequirementError
-from pyflinklike.monitoring.catalogue import CATALOGUE, Metric
+from pyflinklike.monitoring.catalogue import CATALOGUE, CatalogueEntry
 from pyflinklike.monitoring.query_listener import MAX_SERIES, QueryListener
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class OpenTelemetryListener(QueryListener):
         api = _api()
         provider = api.get_meter_provider() if meter_provider is None else meter_provider
         if not isinstance(provider, api.MeterProvider):
-            msg = f"meter_provider must be a MeterProvider, got {shown(meter_provider)}"
+            msg = f"meter_provider must be a MeterProvider, got {short_repr(meter_provider)}"
             raise DeclarationTypeError(f"{msg}; leave it out for the global one")
         self._observation = api.Observation
         self._is_closed = False
@@ -74,7 +74,7 @@ class OpenTelemetryListener(QueryListener):
         """Pass no more numbers on; OpenTelemetry has no way to remove an instrument."""
         self._is_closed = True
 
-    def _observes(self, of: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    def _observes(self, of: CatalogueEntry) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def observe(_: CallbackOptions) -> list[Observation]:
             if self._is_closed:
                 # An instrument without observations is not exported.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pyflinklike._checks import is_int
 from pyflinklike.functions.metric_group import SUMMARY_PARTS, name_of_metric
-from pyflinklike.monitoring.catalogue import FROM_OPERATORS, Metric, find_metric
+from pyflinklike.monitoring.catalogue import FROM_OPERATORS, CatalogueEntry, find_metric
 from pyflinklike.spark._host.observed_metrics import OF_INPUTS, read_metrics
 from pyflinklike.windows.window_operator import LATE_RECORDS
 
@@ -37,7 +37,7 @@ class Reading(NamedTuple):
         value: The number that a micro-batch adds to a counter or a sum, or the value of a gauge.
     """
 
-    metric: Metric
+    metric: CatalogueEntry
     labels: tuple[str, ...]
     value: float
 

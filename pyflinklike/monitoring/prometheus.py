@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyflinklike._checks import install, is_int
-from pyflinklike._messages import shown, shown_message
+from pyflinklike._messages import short_repr, shown_message
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     RequirementError,
+    SparkSetupError,
 )
-from pyflinklike.monitoring.catalogue import CATALOGUE, Metric
+from pyflinklike.monitoring.catalogue import CATALOGUE, CatalogueEntry
 from pyflinklike.monitoring.query_listener import MAX_SERIES, QueryListener
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class PrometheusListener(QueryListener):
     Raises:
         RequirementError: prometheus-client is missing: the extra `prometheus`.
         DeclarationError: An argument is wrong, or the registry has the metrics already.
-        HostError: The port is taken, or the address is none of this machine.
+        SparkSetupError: The port is taken, or the address is none of this machine.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class PrometheusListener(QueryListener):
         client = _client()
         self._registry = client.REGISTRY if registry is None else registry
         if not isinstance(self._registry, client.CollectorRegistry):
-            msg = f"registry must be a CollectorRegistry, got {shown(registry)}; leave it out"
+            msg = f"registry must be a CollectorRegistry, got {short_repr(registry)}; leave it out"
             raise DeclarationTypeError(msg)
         _check_port(port)
         if not isinstance(address, str):
-            msg = f'address must be a name or number of this machine, got {shown(address)}; for example "0.0.0.0"'
+            msg = f'address must be a name or number of this machine, got {short_repr(address)}; for example "0.0.0.0"'
             raise DeclarationTypeError(msg)
         self._collector = _Collector(self)
         try:
@@ -90,9 +90,9 @@ class PrometheusListener(QueryListener):
                 self.close()
                 msg = (
                     f"PrometheusListener needs a free port of this machine, got "
-                    f"{shown(address)}:{port} ({shown_message(error)}); give another one, or 0"
+                    f"{short_repr(address)}:{port} ({shown_message(error)}); give another one, or 0"
                 )
-                raise HostError(msg) from error
+                raise SparkSetupError(msg) from error
 
     @property
     def port(self) -> int | None:
@@ -133,7 +133,7 @@ class _Collector:
                 yield family
 
 
-def _family(metric: Metric) -> Any:
+def _family(metric: CatalogueEntry) -> Any:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     made = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
@@ -151,7 +151,7 @@ def _client() -> Any:
 
 
 def _check_port(port: Any) -> None:
-    msg = f"port must be None or an int from 0 to {_LAST_PORT}, got {shown(port)}; for example 9464"
+    msg = f"port must be None or an int from 0 to {_LAST_PORT}, got {short_repr(port)}; for example 9464"
     if port is not None and not is_int(port):
         raise DeclarationTypeError(msg)
     if port is not None and not 0 <= port <= _LAST_PORT:

@@ -26,9 +26,9 @@ from typing import Any, Final, NoReturn, TypeVar
 from pyspark.sql.streaming import StreamingQueryListener
 
 from pyflinklike._checks import is_int
-from pyflinklike._messages import shown
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
-from pyflinklike.monitoring.catalogue import FROM_OPERATORS, Metric, find_metric
+from pyflinklike._messages import short_repr
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
+from pyflinklike.monitoring.catalogue import FROM_OPERATORS, CatalogueEntry, find_metric
 from pyflinklike.monitoring.progress_readings import (
     Reading,
     did_a_batch,
@@ -76,7 +76,7 @@ class QueryListener(StreamingQueryListener):
         self._max_series = _check_max_series(max_series)
         self._triggers = _check_triggers(triggers)
         self._lock = threading.RLock()
-        self._series: dict[Metric, dict[tuple[str, ...], float]] = {}
+        self._series: dict[CatalogueEntry, dict[tuple[str, ...], float]] = {}
         self._size = 0
         self._running: dict[str, tuple[str, str]] = {}  # label and run of a query, by its id
         self._last_batches: dict[str, float] = {}
@@ -89,7 +89,7 @@ class QueryListener(StreamingQueryListener):
             f"{type(self).__name__} runs in the process that adds it, and is not sent to a server; "
             "got a session of Spark Connect 3.5: use a classic session, or PySpark 4.0 or newer"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
     @_keep_errors
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - as Spark calls it
@@ -119,7 +119,7 @@ class QueryListener(StreamingQueryListener):
             self._remove(query, gauges_only=True)
             self._ended[query] = None
 
-    def samples(self, of: Metric) -> Samples:
+    def samples(self, of: CatalogueEntry) -> Samples:
         """Return the present values of a metric, each with the values of its labels."""
         with self._lock:
             if not of.labels:
@@ -192,7 +192,7 @@ class QueryListener(StreamingQueryListener):
                     del values[labels]
                     self._size -= 1
 
-    def _drop(self, of: Metric) -> None:
+    def _drop(self, of: CatalogueEntry) -> None:
         if not self._dropped:
             _LOG.warning(
                 "a listener keeps at most max_series=%d series, got one more, of %s; it and others "
@@ -216,7 +216,7 @@ class QueryListener(StreamingQueryListener):
 
 def _check_max_series(given: Any) -> int:
     least = len(FROM_OPERATORS)
-    msg = f"max_series must be an int of at least {least}, got {shown(given)}; the default is 2000"
+    msg = f"max_series must be an int of at least {least}, got {short_repr(given)}; the default is 2000"
     if not is_int(given):
         raise DeclarationTypeError(msg)
     if given < least:
@@ -226,7 +226,7 @@ def _check_max_series(given: Any) -> int:
 
 def _check_triggers(given: Any) -> dict[str, float]:
     msg = (
-        f"triggers must be the intervals in seconds by the names of queries, got {shown(given)}; "
+        f"triggers must be the intervals in seconds by the names of queries, got {short_repr(given)}; "
         "give for example {'clicks': 10}"
     )
     if given is None:

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import attrs
 
-from pyflinklike._deprecation import former, without_effect
-from pyflinklike._messages import shown
+from pyflinklike._deprecation import deprecated_alias, without_effect
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.kafka.kafka_sink import (
     KafkaRecordSerializationSchema,
@@ -132,7 +132,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         DeclarationValueError: A property is wrong.
     """
 
-    @former("KafkaSource.builder() and env.from_source")
+    @deprecated_alias("KafkaSource.builder() and env.from_source")
     def __init__(
         self,
         topics: str | list[str],
@@ -144,7 +144,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         builder.set_value_only_deserializer(deserialization_schema)
         given = properties.get("auto.offset.reset", "latest")
         if given not in _RESETS:
-            msg = f"auto.offset.reset is one of {', '.join(_RESETS)}, got {shown(given)}; set it to one"
+            msg = f"auto.offset.reset is one of {', '.join(_RESETS)}, got {short_repr(given)}; set it to one"
             raise DeclarationValueError(msg)
         super().__init__(builder, _RESETS[given], deserialization_schema)
 
@@ -216,7 +216,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         DeclarationTypeError: An argument is of the wrong kind.
     """
 
-    @former("KafkaSink.builder() and stream.sink_to")
+    @deprecated_alias("KafkaSink.builder() and stream.sink_to")
     def __init__(
         self,
         topic: str,
@@ -226,7 +226,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         semantic: Semantic = Semantic.AT_LEAST_ONCE,
     ) -> None:
         if not isinstance(semantic, Semantic):
-            msg = f"it takes a Semantic, got {shown(semantic)}; give for example Semantic.AT_LEAST_ONCE"
+            msg = f"it takes a Semantic, got {short_repr(semantic)}; give for example Semantic.AT_LEAST_ONCE"
             raise DeclarationTypeError(msg)
         check_schema(serialization_schema, SerializationSchema)
         records = KafkaRecordSerializationSchema.builder().set_topic(topic)
@@ -244,6 +244,6 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
 
 def _check(properties: Mapping[str, str]) -> Mapping[str, str]:
     if not isinstance(properties, Mapping):
-        msg = f"properties are a dict, got {shown(properties)}; give for example {{'bootstrap.servers': 'localhost:9092'}}"
+        msg = f"properties are a dict, got {short_repr(properties)}; give for example {{'bootstrap.servers': 'localhost:9092'}}"
         raise DeclarationTypeError(msg)
     return properties

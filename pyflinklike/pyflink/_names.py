@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from pyflinklike._deprecation import INSIDE, JAVA, make_refused, tell_once
+from pyflinklike._deprecation import INSIDE, JAVA, make_refused, warn_once
 
 __all__ = [
     "former_names",
@@ -388,7 +388,7 @@ def _find(module: str, name: str) -> Any:
     place = f"{module}.{name}" if module else name
     if place in _FORMER:
         here, today = _FORMER[place]
-        tell_once(f"pyflink.{place} is of Flink 1: write {today}", DeprecationWarning)
+        warn_once(f"pyflink.{place} is of Flink 1: write {today}", DeprecationWarning)
         return _import(here)
     if place in _HERE:
         return _import(_HERE[place])

@@ -5,7 +5,7 @@ A host gives the logs that an operator keeps after a micro-batch, and later writ
 replica decodes a key group when it is asked for, as a worker would, and never changes it.
 """
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.queryable_state.decoded_groups import ReplicaMetrics
 from pyflinklike.queryable_state.image import Position
 from pyflinklike.queryable_state.queryable_state import QueryableState
@@ -17,7 +17,7 @@ from pyflinklike.queryable_state.read_only_states import (
     ReadOnlyTimers,
     ReadOnlyVersionedStore,
     ReadOnlyWindowStore,
-    StateReader,
+    ReplicaStateReader,
     Timer,
 )
 
@@ -32,8 +32,8 @@ __all__ = [
     "ReadOnlyVersionedStore",
     "ReadOnlyWindowStore",
     "ReplicaMetrics",
-    "StateReader",
+    "ReplicaStateReader",
     "Timer",
 ]
 
-pin(globals())
+export_public(globals())

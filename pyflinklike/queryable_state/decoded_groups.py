@@ -22,12 +22,12 @@ import pyarrow.compute as pc
 
 from pyflinklike._changelog.entry_codec import encode_batch, read_batch
 from pyflinklike._changelog.key_group_log import KeyGroupLog
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Section
 from pyflinklike._changelog.stored_table import StoredTable, codes_of
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._clock import Clock, TimeDomain
-from pyflinklike._runtime.keyed_operator import CurrentGroup
+from pyflinklike._runtime.keyed_operator import KeyGroupContext
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.heap.keyed_heap import WarmGroups, weight_of
 from pyflinklike.queryable_state.image import GroupLog, Image
@@ -98,7 +98,7 @@ class DecodedGroups:
         """The nonce at which a group's columns were last read."""
         backend = HashMapStateBackend(0).create_keyed_state_backend(self.current, "replica")
         self._log = KeyGroupLog(backend, self.key_type, record.identity, _NoCleanup(), metrics)
-        self._group = CurrentGroup(
+        self._group = KeyGroupContext(
             backend, self._log, self.assembled, (), allow_pickle=allow_pickle
         )
         self.tables = UnwrittenTables(backend)
@@ -168,7 +168,7 @@ class DecodedGroups:
             # The state is brought up to date in place, so its former image must decode it anew.
             state = self._cache.take((index, self._decoded.pop(index)))
         if log is None:
-            self._group.enter(WorkingState(index))
+            self._group.enter(KeyGroupState(index))
         else:
             former = None if state is None else (state.nonce, len(state.pending))
             if state is None and nonce:
@@ -176,7 +176,7 @@ class DecodedGroups:
                 if not (key is GROUP_KEY or self._stores) and self._has_no_room(at):
                     self._enter_key(log, index, key)
                     return
-            state = self._group.load(log, log.head, state or WorkingState(index))
+            state = self._group.load(log, log.head, state or KeyGroupState(index))
             if nonce and former != (nonce, len(state.pending)):
                 self._keep(at, state)
         self._entered = at
@@ -197,7 +197,7 @@ class DecodedGroups:
         if state is None:
             former = self._read.pop(index, None)
             state = None if former is None else self._columns.take((index, former))
-            state = self._log.load(log, log.head, state or WorkingState(index))
+            state = self._log.load(log, log.head, state or KeyGroupState(index))
             self._drop_unasked(state)
             self._read[index] = log.head.nonce
             # Columns come before decoded groups, which take five times the room, up to a half.
@@ -214,7 +214,7 @@ class DecodedGroups:
                 pending[name][:] = read
                 found = (_of_key(each, wanted) for each in read)
                 pending[name] = [each for each in found if each is not None]
-        of_key = WorkingState(
+        of_key = KeyGroupState(
             index,
             nonce=state.nonce,
             next_sequence=state.next_sequence,
@@ -249,11 +249,11 @@ class DecodedGroups:
     def _may_be_asked(self, table: str) -> bool:
         return table in self._timers or owner_of(table, self._states) in self._states
 
-    def _drop_unasked(self, state: WorkingState) -> None:
+    def _drop_unasked(self, state: KeyGroupState) -> None:
         for name in [each for each in state.pending if not self._may_be_asked(each)]:
             del state.pending[name]
 
-    def _keep(self, at: tuple[int, bytes], state: WorkingState) -> None:
+    def _keep(self, at: tuple[int, bytes], state: KeyGroupState) -> None:
         self._drop_unasked(state)
         with self.tables.allow_writes(), self.surroundings.under(GROUP_KEY):
             for store in self._stores:

@@ -20,7 +20,7 @@ from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import read_chain, read_one
 from pyflinklike._checks import is_int
 from pyflinklike._clock import wall_clock
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
@@ -99,12 +99,12 @@ class StoredShare:
             StateAccessError: The key is not held.
         """
         if not self.has_key(frozen):
-            msg = f"a replica that was opened with keys= is asked for these, got {shown(key)}"
+            msg = f"a replica that was opened with keys= is asked for these, got {short_repr(key)}"
             raise StateAccessError(f"{msg}; open one with this key, or without keys=")
         if not self.has_group(index):
             msg = f"a replica that was opened with key_groups= holds {_some(self.groups)}"
             raise StateAccessError(
-                f"{msg}, got {shown(key)} of key group {index}; open one with it, or with all"
+                f"{msg}, got {short_repr(key)} of key group {index}; open one with it, or with all"
             )
 
 
@@ -342,7 +342,7 @@ class ImageSource(Protocol):
         """Read the image of the last committed micro-batch.
 
         Raises:
-            HostError: The host cannot read it.
+            SparkSetupError: The host cannot read it.
             CorruptStateError: The stored state is damaged.
         """
 
@@ -350,7 +350,7 @@ class ImageSource(Protocol):
         """Make the image of the last micro-batch from an earlier image; None if that is the last.
 
         Raises:
-            HostError: The host cannot read the writes since the image, or no longer has them.
+            SparkSetupError: The host cannot read the writes since the image, or no longer has them.
             CorruptStateError: The writes do not follow the image.
         """
 
@@ -391,7 +391,7 @@ class Share:
             msg = "a replica holds some keys or some key groups, got keys= and key_groups="
             raise DeclarationValueError(f"{msg}; leave one out")
         if isinstance(keys, (str, bytes)) or not isinstance(keys, (Iterable, type(None))):
-            msg = f"keys takes a list of keys, got {shown(keys)}; write keys=[...]"
+            msg = f"keys takes a list of keys, got {short_repr(keys)}; write keys=[...]"
             raise DeclarationTypeError(msg)
         wanted = None if keys is None else tuple(keys)
         groups = None if key_groups is None else _groups(key_groups)
@@ -425,12 +425,12 @@ class Share:
 
 def _groups(given: Any) -> frozenset[int]:
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        msg = f"key_groups takes a list of numbers, got {shown(given)}"
+        msg = f"key_groups takes a list of numbers, got {short_repr(given)}"
         raise DeclarationTypeError(f"{msg}; write key_groups=[...]")
     found = list(given)
     for each in found:
         if not is_int(each):
-            msg = f"key_groups takes a list of numbers, got {shown(each)} in it; give ints"
+            msg = f"key_groups takes a list of numbers, got {short_repr(each)} in it; give ints"
             raise DeclarationTypeError(msg)
         if each < 0:
             msg = f"key_groups takes numbers from 0 on, got {each}; leave it out for all"

@@ -23,7 +23,7 @@ from pyflinklike._clock import DurationLike, wall_clock
 from pyflinklike.errors import PyflinklikeError, StaleStateError, StoreClosedError
 from pyflinklike.queryable_state.decoded_groups import DecodedGroups, ReplicaMetrics
 from pyflinklike.queryable_state.image import Image, ImageSource, Share
-from pyflinklike.queryable_state.read_only_states import StateReader
+from pyflinklike.queryable_state.read_only_states import ReplicaStateReader
 from pyflinklike.queryable_state.savepoint_source import SavepointSource
 from pyflinklike.queryable_state.settings import CACHE_BYTES, Bounds, Settings
 from pyflinklike.queryable_state.version import OpenStates, Version
@@ -40,7 +40,7 @@ __all__ = ["QueryableState"]
 LOG = logging.getLogger("pyflinklike.queryable_state")
 
 
-class QueryableState(StateReader):
+class QueryableState(ReplicaStateReader):
     """The state of a query after the last micro-batch that the replica knows; made by `open`.
 
     Any number of threads may read while another one refreshes.  Each answer is of one micro-batch.
@@ -133,7 +133,7 @@ class QueryableState(StateReader):
         Raises:
             UnknownStateError: There is no such state or operator.
             CorruptStateError: The checkpoint is damaged.
-            HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+            SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
             StateValueError: A key cannot be a value of the key columns.
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
@@ -193,7 +193,7 @@ class QueryableState(StateReader):
             Whether there was a newer one.
 
         Raises:
-            HostError: Spark cannot read the checkpoint; the present version goes on answering.
+            SparkSetupError: Spark cannot read the checkpoint; the present version goes on answering.
             CorruptStateError: The checkpoint is damaged.
             StoreClosedError: The replica is closed.
         """
@@ -282,7 +282,7 @@ class QueryableState(StateReader):
         at_least_batch: int | None = None,
         max_age: DurationLike | None = None,
         timeout: DurationLike | None = None,
-    ) -> Iterator[StateReader]:
+    ) -> Iterator[ReplicaStateReader]:
         """Hold on to one version, so that all reads of the snapshot are of one micro-batch.
 
         Args:
@@ -303,7 +303,7 @@ class QueryableState(StateReader):
                 raise StaleStateError(f"{msg}; take another one with at_least_batch={batch_id}")
             return version
 
-        yield StateReader(pick, pick, self._settings)
+        yield ReplicaStateReader(pick, pick, self._settings)
 
     # Life
 

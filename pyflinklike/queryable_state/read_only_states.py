@@ -18,7 +18,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 import attrs
 
 from pyflinklike._clock import DurationLike, TimeDomain
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     DeclarationTypeError,
     ScanDisabledError,
@@ -58,7 +58,7 @@ __all__ = [
     "ReadOnlyTimers",
     "ReadOnlyVersionedStore",
     "ReadOnlyWindowStore",
-    "StateReader",
+    "ReplicaStateReader",
     "Timer",
 ]
 
@@ -76,7 +76,7 @@ NO_KEY_GIVEN: Any = _NoKeyGiven()
 """The key of a store that belongs to no key; None is a key, which is refused."""
 
 
-class StateReader:
+class ReplicaStateReader:
     """States and stores of an operator, to be read.
 
     Args:
@@ -142,7 +142,7 @@ class StateReader:
             raise UnknownStoreError(f"{msg}; use [{name!r}]")
         if (key is NO_KEY_GIVEN) is (info.options["scope"] == "key"):
             rule = "is one under each key" if key is NO_KEY_GIVEN else "belongs to no key"
-            got = "no key" if key is NO_KEY_GIVEN else f"key={shown(key)}"
+            got = "no key" if key is NO_KEY_GIVEN else f"key={short_repr(key)}"
             msg = f"store {name!r} of scope {info.options['scope']!r} {rule}, got {got}"
             raise StateAccessError(
                 f"{msg}; {'give key=' if key is NO_KEY_GIVEN else 'leave key= out'}"
@@ -628,7 +628,9 @@ def _domains(domain: TimeDomain | None) -> tuple[TimeDomain, ...]:
     if domain is None:
         return tuple(TimeDomain)
     if not isinstance(domain, TimeDomain):
-        msg = f"domain takes a TimeDomain, got {shown(domain)}; give TimeDomain.EVENT_TIME, say"
+        msg = (
+            f"domain takes a TimeDomain, got {short_repr(domain)}; give TimeDomain.EVENT_TIME, say"
+        )
         raise DeclarationTypeError(msg)
     return (domain,)
 

@@ -14,7 +14,7 @@ from pyspark.sql import types as st
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.errors import HostError, StateValueError
+from pyflinklike.errors import SparkSetupError, StateValueError
 from pyflinklike.queryable_state.image import (
     Image,
     Position,
@@ -26,8 +26,8 @@ from pyflinklike.queryable_state.image import (
 )
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, index_of
 from pyflinklike.spark._wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
-from pyflinklike.spark._wire.own_columns import KEY_GROUP, watermark_of
 from pyflinklike.spark._wire.schema import arrow_type, key_type_of
+from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
     change_feed,
@@ -86,7 +86,7 @@ class CheckpointSource:
         for _ in range(_TURNS):
             try:
                 return self._latest()
-            except HostError:
+            except SparkSetupError:
                 # Spark may have purged the batch meanwhile; then there is a newer one.
                 last = self._last_committed()
                 if last <= failed_at:
@@ -101,7 +101,7 @@ class CheckpointSource:
     def _last_committed(self) -> int:
         try:
             return max(self._commits(self.location), default=-1)
-        except HostError:
+        except SparkSetupError:
             return -1
 
     def _image_of(self, state: CheckpointState) -> Image:
@@ -130,7 +130,7 @@ class CheckpointSource:
         # A query that went back commits another batch of the same number, at another time.
         if commits.get(former.batch_id) != former.committed_at:
             msg = f"{image.where}: the batch must be the one that was read, got another, or none"
-            raise HostError(f"{msg}; read all anew")
+            raise SparkSetupError(f"{msg}; read all anew")
         if last == former.batch_id:
             return None
         where = where_of(self.location, operator_id, last)
@@ -173,7 +173,7 @@ class CheckpointSource:
         is_known = MIN_WATERMARK < watermark < MAX_WATERMARK
         if batch_id not in commits:
             msg = f"{where}: a batch that is read must be committed, got none of that number"
-            raise HostError(f"{msg}, or none any more; read all anew")
+            raise SparkSetupError(f"{msg}, or none any more; read all anew")
         position = Position(batch_id, watermark if is_known else None, commits[batch_id])
         return BatchClock(fields["batchTimestampMs"], watermark), position
 

@@ -14,11 +14,11 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import divide
 from pyflinklike._changelog.segments import SEGMENT_BYTES, Section
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.errors import StateValueError
 from pyflinklike.queryable_state.image import GroupLog, Image, Position, Route
@@ -111,7 +111,7 @@ def _sections(rows: StateRows, saved: pa.Table) -> Iterator[tuple[int, Section]]
 
 
 def _log(record: OperatorRecord, sections: Iterable[Section]) -> GroupLog:
-    segments = list(divide(sections, WorkingState(0), b"", SEGMENT_BYTES))
+    segments = list(divide(sections, KeyGroupState(0), b"", SEGMENT_BYTES))
     blobs = {sequence: each.to_bytes() for sequence, each in enumerate(segments)}
     size = sum(map(len, blobs.values()))
     head = Head(

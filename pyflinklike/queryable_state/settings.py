@@ -9,7 +9,7 @@ import attrs
 
 from pyflinklike._checks import is_int
 from pyflinklike._clock import DurationLike, to_milliseconds
-from pyflinklike._messages import shown, shown_message
+from pyflinklike._messages import short_repr, shown_message
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -74,17 +74,17 @@ class Settings:
             DeclarationTypeError, DeclarationValueError: An argument has a wrong type or value.
         """
         if isinstance(states, str):
-            msg = f"states takes a list of names, got {shown(states)}; write states=[...]"
+            msg = f"states takes a list of names, got {short_repr(states)}; write states=[...]"
             raise DeclarationTypeError(msg)
         if clock not in _CLOCKS:
-            msg = f"clock must be one of {list(_CLOCKS)}, got {shown(clock)}; choose one"
+            msg = f"clock must be one of {list(_CLOCKS)}, got {short_repr(clock)}; choose one"
             raise DeclarationValueError(msg)
         if not is_int(cache_bytes) or cache_bytes < 0:
-            msg = f"cache_bytes takes an int of bytes from 0 on, got {shown(cache_bytes)}"
+            msg = f"cache_bytes takes an int of bytes from 0 on, got {short_repr(cache_bytes)}"
             raise DeclarationValueError(f"{msg}; for example 256 * 1024**2")
         interval = None if refresh is None else to_length(refresh, "refresh")
         if interval == 0:
-            msg = f"refresh must be at least 1 ms, got {shown(refresh)}; None never looks by itself"
+            msg = f"refresh must be at least 1 ms, got {short_repr(refresh)}; None never looks by itself"
             raise DeclarationValueError(msg)
         return cls(
             None if states is None else frozenset(states),
@@ -147,7 +147,7 @@ class Bounds:
         if at_least_batch is None:
             return found
         if not is_int(at_least_batch):
-            msg = f"at_least_batch takes the number of a batch, got {shown(at_least_batch)}"
+            msg = f"at_least_batch takes the number of a batch, got {short_repr(at_least_batch)}"
             raise DeclarationTypeError(f"{msg}; give an int")
         if found.image.position.batch_id >= at_least_batch:
             return found
@@ -197,6 +197,6 @@ def to_length(length: DurationLike, what: str) -> int:
     """
     found = to_milliseconds(length, what)
     if found < 0:
-        msg = f"{what} must not be negative, got {shown(length)}; give 0 or more"
+        msg = f"{what} must not be negative, got {short_repr(length)}; give 0 or more"
         raise DeclarationValueError(msg)
     return found

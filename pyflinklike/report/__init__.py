@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports of a checkpoint and of a running query: pages that a browser opens without a network."""
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.spark._plan.requirements import pyspark_checked
 
 with pyspark_checked():
@@ -11,4 +11,4 @@ with pyspark_checked():
 
 __all__ = ["Picture", "ProgressLog", "Report", "checkpoint_report", "query_report"]
 
-pin(globals())
+export_public(globals())

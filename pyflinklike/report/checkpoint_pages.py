@@ -30,7 +30,7 @@ from pyflinklike.report.page import (
 )
 from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._wire.key_groups import index_of
-from pyflinklike.spark._wire.own_columns import KEY_GROUP
+from pyflinklike.spark._wire.system_columns import KEY_GROUP
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
     change_feed,
@@ -92,7 +92,7 @@ def checkpoint_report(
         UnknownBatchError: The checkpoint never had the batch, or does not keep it any more.
         UnknownStateError: The checkpoint has no such operator.
         CorruptStateError: An operator's record, roll or head is damaged.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
         OSError: The page cannot be written.
     """
     # This comes first: reading the state may take long, and would be in vain.

@@ -4,9 +4,9 @@
 simulate(MyFunction(), records, key_columns="user")    # raises AssertionError if it does not
 """
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.retries.simulation import simulate
 
 __all__ = ["simulate"]
 
-pin(globals())
+export_public(globals())

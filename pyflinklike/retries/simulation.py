@@ -38,11 +38,11 @@ import attrs
 import cloudpickle
 import pyarrow as pa
 
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.segments import read_segment
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._checks import check_count, is_int
 from pyflinklike._clock import MIN_WATERMARK
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike._runtime.function_kinds import kind_of
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.process_functions import (
@@ -121,7 +121,7 @@ def simulate(
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
     """
     if not is_int(seed):
-        msg = f"simulate: seed must be an int, got {shown(seed)}; for example 0"
+        msg = f"simulate: seed must be an int, got {short_repr(seed)}; for example 0"
         raise DeclarationTypeError(msg)
     check_count(runs, "simulate: runs")
     check_count(batches, "simulate: batches")
@@ -185,7 +185,7 @@ class _Subject:
                 raise
             except TypeError as error:
                 msg = (
-                    f"simulate makes harnesses of copies of {shown(self.function)}, got {error}; make "
+                    f"simulate makes harnesses of copies of {short_repr(self.function)}, got {error}; make "
                     "locks and files in open(), and pass the options that its harness takes"
                 )
                 raise DeclarationTypeError(msg) from error
@@ -198,7 +198,7 @@ class _Subject:
         if not isinstance(made, (OperatorHarness, HarnessChain)):
             msg = (
                 "simulate takes a function such as a KeyedProcessFunction, or a callable that makes a "
-                f"harness or a HarnessChain, got {shown(self.function)}"
+                f"harness or a HarnessChain, got {short_repr(self.function)}"
             )
             raise DeclarationTypeError(msg)
         return made
@@ -222,7 +222,7 @@ class _Subject:
             return partial(_field, name=names)
         if not isinstance(names, Sequence) or not all(isinstance(each, str) for each in names):
             msg = (
-                f"key_columns must be the name of a column, or names of several, got {shown(names)}; "
+                f"key_columns must be the name of a column, or names of several, got {short_repr(names)}; "
                 'for example "user"'
             )
             raise DeclarationTypeError(msg)
@@ -252,7 +252,7 @@ def _read(records: Any, at: int, event_time: str | None) -> list[_Record]:
     if not isinstance(records, Iterable) or isinstance(records, (str, bytes)):
         msg = (
             "records are a pandas DataFrame, an Arrow table, a mapping of columns or a list of dicts "
-            f"or Rows, got {shown(records)}"
+            f"or Rows, got {short_repr(records)}"
         )
         raise DeclarationTypeError(msg)
     values = [Row(**each) if isinstance(each, Mapping) else each for each in records]
@@ -266,7 +266,7 @@ def _time_of(value: Any, event_time: str | None) -> int | None:
         aware = time if time.tzinfo else time.replace(tzinfo=utc)
         return (aware - dt.datetime(1970, 1, 1, tzinfo=utc)) // dt.timedelta(milliseconds=1)
     if time is not None and not is_int(time):
-        msg = f"an event time is a datetime or an int of ms, got {shown(time)}; convert it"
+        msg = f"an event time is a datetime or an int of ms, got {short_repr(time)}; convert it"
         raise DeclarationValueError(msg)
     return time
 
@@ -275,7 +275,7 @@ def _field(value: Any, name: str) -> Any:
     try:
         return value[name] if isinstance(value, Row) else getattr(value, name)
     except (AttributeError, KeyError, ValueError) as error:
-        msg = f"a record needs the field {name!r}, got {shown(value)}; add it"
+        msg = f"a record needs the field {name!r}, got {short_repr(value)}; add it"
         raise DeclarationValueError(msg) from error
 
 
@@ -321,9 +321,9 @@ class _Record:
     def __str__(self) -> str:
         value = self.value
         if not isinstance(value, Row):
-            return f"input {self.at + 1}: {shown(value)}"
+            return f"input {self.at + 1}: {short_repr(value)}"
         fields = (
-            f"{name}={each.isoformat() if isinstance(each, dt.datetime) else shown(each)}"
+            f"{name}={each.isoformat() if isinstance(each, dt.datetime) else short_repr(each)}"
             for name, each in value.as_dict().items()
         )
         return f"input {self.at + 1}: {', '.join(fields)}"
@@ -459,7 +459,7 @@ def _restore(made: Any, saved: Sequence[bytes]) -> None:
     """Go back to the beginning of a micro-batch, at another time of the wall clock."""
     CLOCK.offset = random.uniform(3600, _YEAR)
     for harness, snapshot in zip(_harnesses(made), saved):
-        state = WorkingState(0)
+        state = KeyGroupState(0)
         state.read(read_segment(snapshot, "snapshot"), "snapshot")
         harness._operator.enter(state)
 
@@ -517,7 +517,7 @@ class _Shown:
 
     @classmethod
     def of(cls, value: Any, text: str | None = None) -> _Shown:
-        return cls(_frozen(value), shown(value) if text is None else text)
+        return cls(_frozen(value), short_repr(value) if text is None else text)
 
 
 def _frozen(value: Any) -> Any:
@@ -547,7 +547,7 @@ def _emitted(harness: Any) -> Counter[Any]:
         rows = [tuple(row.values()) for batch in rows for row in batch.to_pylist()]
     found = Counter(map(_Shown.of, rows))
     for tag, values in harness._side_output.items():
-        found.update(_Shown.of((tag, each), f"{shown(each)} in {tag!r}") for each in values)
+        found.update(_Shown.of((tag, each), f"{short_repr(each)} in {tag!r}") for each in values)
     return found
 
 

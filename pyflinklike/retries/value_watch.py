@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, Final
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.state.keyed_states import (
     AggregatingState,
     ListState,
@@ -79,7 +79,7 @@ class ValueWatch:
 
     def _compare(self, notes: Iterable[tuple[str, Any, bytes]]) -> None:
         self.found += [
-            f"{what}: {shown(pickle.loads(copy))} has become {shown(value)}"
+            f"{what}: {short_repr(pickle.loads(copy))} has become {short_repr(value)}"
             for what, value, copy in notes
             if _copy(value) != copy
         ]

@@ -5,9 +5,9 @@ python -m pyflinklike.run job.py            # in a shell
 pyflinklike.run.install()                   # in a program or test, before it imports pyflink
 """
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.run.finder import install, uninstall
 
 __all__ = ["install", "uninstall"]
 
-pin(globals())
+export_public(globals())

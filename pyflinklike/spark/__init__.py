@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a `KeyedProcessFunction` on a Spark DataFrame, streaming or batch."""
 
-from pyflinklike._exports import opens, pin
+from pyflinklike._exports import export_public, is_loading
 
 __all__ = [
-    "BroadcastConnectedStream",
-    "BroadcastStream",
-    "CoGroupedStreams",
-    "ConnectedStreams",
+    "BroadcastConnectedDataFrame",
+    "BroadcastDataFrame",
+    "CoGroupedDataFrames",
+    "ConnectedDataFrames",
     "History",
     "IntervalJoined",
-    "JoinedStreams",
-    "KeyedConnectedStreams",
-    "KeyedStream",
+    "JoinedDataFrames",
+    "KeyedConnectedDataFrames",
+    "KeyedDataFrame",
     "WindowedCoGroup",
+    "WindowedDataFrame",
     "WindowedJoin",
-    "WindowedStream",
     "broadcast",
     "connect",
     "decode_debezium",
     "end_input",
     "error_of",
-    "foreach_output",
+    "foreach_batch_output",
     "get_side_output",
     "history_at",
     "history_of",
@@ -32,35 +32,39 @@ __all__ = [
     "with_ending_watermark",
 ]
 
-if opens(globals()):
+if is_loading(globals()):
     from pyflinklike.spark._plan.requirements import pyspark_checked
 
     with pyspark_checked():
         from pyflinklike.cdc._spark.event_frames import decode_debezium
         from pyflinklike.joins._spark import (
-            CoGroupedStreams,
+            CoGroupedDataFrames,
             IntervalJoined,
-            JoinedStreams,
+            JoinedDataFrames,
             WindowedCoGroup,
             WindowedJoin,
         )
-        from pyflinklike.spark._api.broadcast_streams import (
-            BroadcastConnectedStream,
-            BroadcastStream,
+        from pyflinklike.spark._api.broadcast_data_frame import (
+            BroadcastConnectedDataFrame,
+            BroadcastDataFrame,
             broadcast,
         )
-        from pyflinklike.spark._api.keyed_connected_streams import KeyedConnectedStreams
+        from pyflinklike.spark._api.connected_data_frames import KeyedConnectedDataFrames
         from pyflinklike.spark._host.observed_metrics import metrics_of
         from pyflinklike.spark._host.spark_failures import error_of
         from pyflinklike.spark.end_of_input import end_input, with_ending_watermark
-        from pyflinklike.spark.keyed_stream import (
-            ConnectedStreams,
-            KeyedStream,
+        from pyflinklike.spark.keyed_data_frame import (
+            ConnectedDataFrames,
+            KeyedDataFrame,
             connect,
             key_by,
         )
-        from pyflinklike.spark.side_outputs import foreach_output, get_side_output, main_output
+        from pyflinklike.spark.side_outputs import (
+            foreach_batch_output,
+            get_side_output,
+            main_output,
+        )
         from pyflinklike.state_processor._spark.history import History, history_at, history_of
-        from pyflinklike.windows._spark import WindowedStream, window_all
+        from pyflinklike.windows._spark import WindowedDataFrame, window_all
 
-    pin(globals())
+    export_public(globals())

@@ -13,10 +13,10 @@ import os
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark._plan.event_time import check_event_time, has_watermark
-from pyflinklike.spark._wire.own_columns import END_OF_INPUT, quote
+from pyflinklike.spark._wire.system_columns import END_OF_INPUT, quote
 
 __all__ = ["end_input", "with_ending_watermark"]
 
@@ -89,6 +89,6 @@ def _ends(df: DataFrame, event_time: str, path: str) -> DataFrame:
 
 def _path(end_marker: str | os.PathLike[str]) -> str:
     if not isinstance(end_marker, (str, os.PathLike)) or not os.fspath(end_marker):
-        msg = f"end_marker must be the path of a folder, got {shown(end_marker)}"
+        msg = f"end_marker must be the path of a folder, got {short_repr(end_marker)}"
         raise DeclarationTypeError(msg)
     return os.fspath(end_marker)

@@ -3,7 +3,7 @@
 
 One query computes the main and the side outputs from one state, so the result is one DataFrame.  A
 batch result is split with `main_output` and `get_side_output`.  A stream is written with
-`foreach_output`, which splits each micro-batch and hands each output to a writer of its own.
+`foreach_batch_output`, which splits each micro-batch and hands each output to a writer of its own.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.output_tag import OutputTag
-from pyflinklike.spark._host.spark_failures import ours_alone
+from pyflinklike.spark._host.spark_failures import without_foreign_finders
 from pyflinklike.spark._plan.operator_chain import keep_phases_of_part, phase_columns
-from pyflinklike.spark._wire.own_columns import OUTPUT_TAG, quote
+from pyflinklike.spark._wire.system_columns import OUTPUT_TAG, quote
 
-__all__ = ["foreach_output", "get_side_output", "main_output"]
+__all__ = ["foreach_batch_output", "get_side_output", "main_output"]
 
 Writer = Callable[[DataFrame, int], Any]
 
@@ -44,7 +44,7 @@ def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
 
     Each output computes the whole result when it is used: persist a batch result before you
     split it.  For a streaming result each output would be a query with its own state: use
-    `foreach_output` there.
+    `foreach_batch_output` there.
 
     Args:
         df: The result of `process`, or a micro-batch of it.
@@ -65,7 +65,7 @@ def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
     return keep_phases_of_part(df, part, lambda phased: get_side_output(phased, output_tag))
 
 
-def foreach_output(
+def foreach_batch_output(
     main: Writer | None = None, side_outputs: Mapping[OutputTag, Writer] | None = None
 ) -> Writer:
     """Make a function for `writeStream.foreachBatch` that writes each output separately.
@@ -84,13 +84,13 @@ def foreach_output(
     writers = dict(side_outputs or {})
     for writer in [main, *writers.values()]:
         if writer is not None and not callable(writer):
-            msg = f"a writer must be a function of (DataFrame, batch_id), got {shown(writer)}"
+            msg = f"a writer must be a function of (DataFrame, batch_id), got {short_repr(writer)}"
             raise DeclarationTypeError(msg)
 
     def write(df: DataFrame, batch_id: int) -> None:
         df.persist()
         try:
-            with ours_alone():
+            with without_foreign_finders():
                 if main is not None:
                     main(main_output(df), batch_id)
                 for tag, writer in writers.items():

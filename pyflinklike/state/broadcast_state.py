@@ -12,7 +12,7 @@ from typing import Generic
 
 import attrs
 
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import K, V
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.state.descriptors import MapStateDescriptor
@@ -115,7 +115,7 @@ def broadcast_spec(descriptor: MapStateDescriptor[K, V]) -> TableSpec:
     """
     if not isinstance(descriptor, MapStateDescriptor):
         remedy = instance_of(MapStateDescriptor, descriptor, "a broadcast state is a map")
-        msg = f"broadcast state takes a MapStateDescriptor, got {shown(descriptor)}; {remedy}"
+        msg = f"broadcast state takes a MapStateDescriptor, got {short_repr(descriptor)}; {remedy}"
         raise DeclarationTypeError(msg)
     if descriptor.ttl_config is not None:
         msg = (

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic
 
 import attrs
 
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import ACC, IN, OUT, K, T, T_co, V
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.state.fold_functions import (
@@ -62,10 +62,10 @@ class StateDescriptor(Generic[T_co]):
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:
         if name is None or name == "":
-            msg = f"a state needs a name that is not None or empty, got {shown(name)}; name it"
+            msg = f"a state needs a name that is not None or empty, got {short_repr(name)}; name it"
             raise DeclarationValueError(msg)
         if not isinstance(name, str):
-            msg = f"the name of a state must be a str, got {shown(name)}; name it"
+            msg = f"the name of a state must be a str, got {short_repr(name)}; name it"
             raise DeclarationTypeError(msg)
         if name.startswith(RESERVED_PREFIX):
             msg = (
@@ -91,7 +91,7 @@ class StateDescriptor(Generic[T_co]):
         """
         if ttl_config is not None and not isinstance(ttl_config, StateTtlConfig):
             msg = (
-                f"state {self.name!r}: a TTL must be a StateTtlConfig, got {shown(ttl_config)}; "
+                f"state {self.name!r}: a TTL must be a StateTtlConfig, got {short_repr(ttl_config)}; "
                 "build one with StateTtlConfig.new_builder(...).build()"
             )
             raise DeclarationTypeError(msg)
@@ -256,7 +256,7 @@ class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Gen
             remedy = instance_of(AggregateFunction, agg_function, "subclass AggregateFunction")
             msg = (
                 "The input must be a pyflinklike AggregateFunction! "
-                f"got {shown(agg_function)}; {remedy}"
+                f"got {short_repr(agg_function)}; {remedy}"
             )
             raise DeclarationTypeError(msg)
         self._agg_function = check_methods(agg_function)
@@ -277,7 +277,7 @@ class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Gen
 def _check_type(name: str, type_info: TypeInformation) -> TypeInformation:
     if not isinstance(type_info, TypeInformation):
         remedy = instance_of(TypeInformation, type_info, "use for example Types.LONG(), with ()")
-        msg = f"state {name!r}: a type must be a TypeInformation, got {shown(type_info)}; {remedy}"
+        msg = f"state {name!r}: a type must be a TypeInformation, got {short_repr(type_info)}; {remedy}"
         raise DeclarationTypeError(msg)
     return type_info
 

@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 import attrs
 
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import ACC, IN, OUT, T
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.types import TypeInformation
@@ -86,7 +86,7 @@ def adopt(given: Any, kind: type) -> Any:
     cls = type(given)
     if lacking:
         msg = (
-            f"a {kind.__name__} has {', '.join(sorted(wanted))}, got {shown(given)} without "
+            f"a {kind.__name__} has {', '.join(sorted(wanted))}, got {short_repr(given)} without "
             f"{', '.join(sorted(lacking))}; define what is missing"
         )
         raise DeclarationTypeError(msg)
@@ -183,7 +183,7 @@ def as_reduce_function(
     if callable(given) and not is_its_class:
         return check_methods(ReduceFunctionWrapper(given))
     remedy = instance_of(ReduceFunction, given, "give for example lambda a, b: a + b")
-    msg = f"The input must be a ReduceFunction or a callable function! Got {shown(given)}; {remedy}"
+    msg = f"The input must be a ReduceFunction or a callable function! Got {short_repr(given)}; {remedy}"
     raise DeclarationTypeError(msg)
 
 
@@ -222,7 +222,7 @@ def not_returned(method: str, function: Any) -> StateValueError:
     """
     function = getattr(function, "_func", getattr(function, "__self__", function))
     named = isinstance(function, Function)
-    name = type(function).__qualname__ if named else shown(function)
+    name = type(function).__qualname__ if named else short_repr(function)
     return StateValueError(
         f"what {method} makes of the elements is never None, got None from {name}; see that it "
         "returns what it made"

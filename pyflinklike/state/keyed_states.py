@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import reduce
 from typing import Any, Generic
 
-from pyflinklike._messages import shown, shown_state
+from pyflinklike._messages import short_repr, shown_state
 from pyflinklike._type_vars import IN, OUT, K, T, V
 from pyflinklike.errors import StateValueError
 from pyflinklike.state.current_key import CurrentKey
@@ -256,7 +256,7 @@ class ListState(MergingState[T, Iterable[T]]):
             raise self._none_refusal("the list of elements")
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
             msg = (
-                f"{shown_state(self.name)}: elements come as a list, got {shown(values)}; "
+                f"{shown_state(self.name)}: elements come as a list, got {short_repr(values)}; "
                 "call add() for a single one"
             )
             raise StateValueError(msg)
@@ -577,8 +577,8 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
         numbers = isinstance(accumulator, (int, float)) and isinstance(new, (int, float))
         if not numbers and new is not None and type(accumulator) is not type(new):
             hint = (
-                f"; the accumulator that was kept is {shown(accumulator)}, and create_accumulator gives "
-                f"{shown(new)}: if another aggregate kept it, give this one a uid or state name "
+                f"; the accumulator that was kept is {short_repr(accumulator)}, and create_accumulator gives "
+                f"{short_repr(new)}: if another aggregate kept it, give this one a uid or state name "
                 "of its own, and both an accumulator_type, so that this is refused at the start"
             )
             with suppress(Exception):

@@ -12,7 +12,7 @@ from pyflinklike._clock import TimeDomain
 from pyflinklike.state.table import RESERVED_PREFIX, Shape, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
-__all__ = ["Agenda", "timers_spec", "timers_table"]
+__all__ = ["TimerHeap", "timers_spec", "timers_table"]
 
 _IDLE_TIMES = 256
 
@@ -39,7 +39,7 @@ def timers_spec(domain: TimeDomain, namespace_type: TypeInformation | None = Non
 
 
 @attrs.define
-class Agenda:
+class TimerHeap:
     """The timers of one key group by their time.
 
     Args:
@@ -51,7 +51,7 @@ class Agenda:
     times: list[int] = attrs.field(factory=list)
 
     @classmethod
-    def of(cls, timers: Iterable[tuple[Hashable, int, Any]]) -> Agenda:
+    def of(cls, timers: Iterable[tuple[Hashable, int, Any]]) -> TimerHeap:
         """Build the agenda from a scan of the timers' table."""
         keys_at: dict[int, dict[Hashable, None]] = {}
         for key, timestamp, _ in timers:

@@ -33,7 +33,7 @@ import attrs
 
 from pyflinklike._checks import is_int, warn_of_plain_ttl
 from pyflinklike._clock import Duration, DurationLike, Time, to_milliseconds
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.state.table import Setting
 
@@ -51,7 +51,7 @@ def _of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], An
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if not isinstance(value, kind):
             name = attribute.name.lstrip("_")
-            msg = f"{name} must be a {kind.__qualname__}, got {shown(value)}; {remedy}"
+            msg = f"{name} must be a {kind.__qualname__}, got {short_repr(value)}; {remedy}"
             raise DeclarationTypeError(msg)
 
     return check
@@ -63,7 +63,7 @@ def _at_least(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         msg = (
             f"{attribute.name.lstrip('_')} must be an int of at least {minimum}, "
-            f"got {shown(value)}; it counts state entries"
+            f"got {short_repr(value)}; it counts state entries"
         )
         if not is_int(value):
             raise DeclarationTypeError(msg)
@@ -79,7 +79,7 @@ def _to_compaction_period(period: DurationLike | None) -> Duration:
         return Duration.of_days(30)
     if to_milliseconds(period, "periodic_compaction_time") < 0:
         msg = (
-            f"periodic_compaction_time must not be negative, got {shown(period)}; "
+            f"periodic_compaction_time must not be negative, got {short_repr(period)}; "
             f"Duration.of_millis(0) switches it off"
         )
         raise DeclarationValueError(msg)
@@ -95,7 +95,7 @@ def _to_strategies(strategies: _Strategies) -> _StrategyItems:
     """Return the strategies as pairs in the order of the enum: frozen and hashable."""
     given: Any = strategies
     if not isinstance(given, (Mapping, tuple)):
-        msg = f"strategies must be a dict, got {shown(given)}; give {{}} to set none"
+        msg = f"strategies must be a dict, got {short_repr(given)}; give {{}} to set none"
         raise DeclarationTypeError(msg)
     given = dict(given)
     cleanup = StateTtlConfig.CleanupStrategies
@@ -108,7 +108,7 @@ def _to_strategies(strategies: _Strategies) -> _StrategyItems:
         if name not in kinds or not isinstance(strategy, kinds[name]):
             msg = (
                 f"strategies must map each of Strategies to its own CleanupStrategy, "
-                f"got {name!r}: {shown(strategy)}; let StateTtlConfig.new_builder(ttl) do it"
+                f"got {name!r}: {short_repr(strategy)}; let StateTtlConfig.new_builder(ttl) do it"
             )
             raise DeclarationTypeError(msg)
     return tuple((name, given[name]) for name in kinds if name in given)
@@ -128,7 +128,7 @@ def _to_ttl(ttl: DurationLike | None) -> Time:
         raise DeclarationTypeError(msg)
     milliseconds = to_milliseconds(ttl, "a TTL")
     if milliseconds < 1:
-        msg = f"a TTL must be at least 1 ms, got {shown(ttl)}; StateTtlConfig.DISABLED switches TTL off"
+        msg = f"a TTL must be at least 1 ms, got {short_repr(ttl)}; StateTtlConfig.DISABLED switches TTL off"
         raise DeclarationValueError(msg)
     warn_of_plain_ttl(ttl)
     return Time(milliseconds)

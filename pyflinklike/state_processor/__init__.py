@@ -5,7 +5,7 @@ A savepoint is a directory of Parquet files, which any tool reads without Spark 
 What reads checkpoints, or edits state, runs on Spark.
 """
 
-from pyflinklike._exports import opens, pin
+from pyflinklike._exports import export_public, is_loading
 from pyflinklike.state_processor._savepoints.harness_savepoint import write_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_directory import (
     SavepointDirectory,
@@ -35,7 +35,7 @@ __all__ = [
     "write_savepoint",
 ]
 
-if opens(globals()):
+if is_loading(globals()):
     from pyflinklike.spark._plan.requirements import pyspark_checked
 
     with pyspark_checked():
@@ -59,4 +59,4 @@ if opens(globals()):
         from pyflinklike.state_processor._edits.savepoint import Savepoint
         from pyflinklike.state_processor._spark.initial_state import read_savepoint
 
-pin(globals())
+export_public(globals())

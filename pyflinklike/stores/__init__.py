@@ -15,7 +15,7 @@
 A store is declared by a descriptor and used under the current key, as state is.
 """
 
-from pyflinklike._exports import opens, pin
+from pyflinklike._exports import export_public, is_loading
 
 __all__ = [
     "NOT_PUT",
@@ -57,7 +57,7 @@ __all__ = [
     "windows_for",
 ]
 
-if opens(globals()):
+if is_loading(globals()):
     from pyflinklike.errors import (
         CursorClosedError,
         KeyDecodeError,
@@ -97,4 +97,4 @@ if opens(globals()):
     from pyflinklike.stores.versioned_store import VersionedStore, VersionedStoreDescriptor
     from pyflinklike.stores.window_store import WindowStore, WindowStoreDescriptor
 
-    pin(globals(), ChangelogTag)
+    export_public(globals(), ChangelogTag)

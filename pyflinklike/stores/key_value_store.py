@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 
 import attrs
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import K, V
 from pyflinklike.errors import StateValueError
 from pyflinklike.state.table import MISSING, Entry
@@ -213,7 +213,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
 
     def items(self) -> ItemsView[K, V]:
         """Return a view of the entries; iterating it takes a snapshot."""
-        return _Items(self)
+        return _StoreItems(self)
 
     def values(self) -> ValuesView[V]:
         """Return a view of the values; iterating it takes a snapshot."""
@@ -269,7 +269,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
         return self._cursor(list(self._table.range(begin, end, backwards=reverse)), self._item)
 
 
-class _Items(ItemsView[K, V]):
+class _StoreItems(ItemsView[K, V]):
     """The entries, read at once: read key by key, each would count as used."""
 
     _mapping: KeyValueStore[K, V]
@@ -340,7 +340,7 @@ class TimestampedStore(KeyValueStore[K, ValueAndTimestamp]):
     def _stamp(self, value: Any, timestamp: TimeLike | None) -> Any:
         if isinstance(value, ValueAndTimestamp):
             if timestamp is not None:
-                msg = f"give one time: that of {shown(value)}, or {shown(timestamp)}"
+                msg = f"give one time: that of {short_repr(value)}, or {short_repr(timestamp)}"
                 raise StateValueError(f"store {self._name!r}: {msg}")
             value, timestamp = value
         if value is None:

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from pyflinklike._changelog.damage import RESTORE_ADVICE
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import K, V
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.state.table import MISSING, Entry, OrderedTable, Shape, Table
@@ -143,7 +143,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
             entry = self._table.get(user_key)
             if entry is MISSING:
                 rule = "the entry of each use"
-                raise self._corrupt(rule, f"none under {shown(user_key)}")
+                raise self._corrupt(rule, f"none under {short_repr(user_key)}")
             self._remove(user_key, entry)
             if self.on_evict is not None:
                 self.on_evict(self._codec.decode(user_key)[0], self._value(entry))
@@ -195,14 +195,16 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         use, size, oldest = entry
         if None in entry or not (-_MOST_USES <= oldest <= use <= _MOST_USES and size > 0):
             rule = "the next use, the number of entries and the first use"
-            raise self._corrupt(rule, shown(entry))
+            raise self._corrupt(rule, short_repr(entry))
         return use, size, oldest
 
     def _count_of_all(self) -> tuple[int, int, int]:
         """Count as `_count` does, if the table holds exactly the entries to be counted."""
         count = self._count()
         if count[1] > self._table.count():
-            raise self._corrupt(f"as many entries as it has, {self._table.count()}", shown(count))
+            raise self._corrupt(
+                f"as many entries as it has, {self._table.count()}", short_repr(count)
+            )
         return count
 
     def _corrupt(self, rule: str, got: str) -> CorruptStateError:

@@ -9,7 +9,7 @@ from typing import Any, Generic
 import attrs
 
 from pyflinklike._clock import DurationLike, to_milliseconds
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import K, V
 from pyflinklike.state.table import MISSING
 from pyflinklike.stores.segmented_store import Found, SegmentedStore
@@ -244,9 +244,11 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         silence = to_milliseconds(gap, f"store {self._name!r}: gap")
         wait = to_milliseconds(grace, f"store {self._name!r}: grace")
         if silence <= 0:
-            raise self._refusal(f"gap must be positive, got {shown(gap)}; give at least 1 ms")
+            raise self._refusal(f"gap must be positive, got {short_repr(gap)}; give at least 1 ms")
         if wait < 0:
-            raise self._refusal(f"grace must not be negative, got {shown(grace)}; give 0 for none")
+            raise self._refusal(
+                f"grace must not be negative, got {short_repr(grace)}; give 0 for none"
+            )
         if self.retention < silence + wait:
             raise self._refusal(
                 f"retention must be no smaller than gap and grace together, got retention "

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar, cast
 import attrs
 
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._runtime.call_contexts import Surroundings
 from pyflinklike.errors import (
     CursorClosedError,
@@ -267,8 +267,8 @@ class StateStore:
             LOG.warning(
                 "store %r: the range from %s to %s is empty; are its ends in the wrong order?",
                 self._name,
-                shown(key_from),
-                shown(key_to),
+                short_repr(key_from),
+                short_repr(key_to),
             )
             return None
         return begin, end

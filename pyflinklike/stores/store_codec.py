@@ -14,7 +14,7 @@ import struct
 from typing import Any
 
 from pyflinklike._changelog.damage import RAW_ERRORS, RESTORE_ADVICE
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import CorruptStateError, DeclarationTypeError, StateValueError
 from pyflinklike.types import Instant, RowTypeInfo, TupleTypeInfo, TypeInformation
 from pyflinklike.types.basic_types import (
@@ -99,7 +99,7 @@ def read_int(data: bytes, at: int) -> int:
     except struct.error:
         tag = None
     if at < 0 or tag != _INT_TAG:
-        msg = f"a store's entry must have its numbers at their places, got {shown(data)}"
+        msg = f"a store's entry must have its numbers at their places, got {short_repr(data)}"
         raise CorruptStateError(f"{msg}; {RESTORE_ADVICE}")
     return int(value) - _BIAS
 
@@ -150,7 +150,7 @@ class KeyCodec:
             return (value if self._thaw is None else self._thaw(value)), end
         except RAW_ERRORS as error:
             rule = f"store {self._store!r}: the key of an entry must be as the store writes it"
-            msg = f"{rule}, got {shown(data)}; {RESTORE_ADVICE}"
+            msg = f"{rule}, got {short_repr(data)}; {RESTORE_ADVICE}"
             raise CorruptStateError(msg) from error
 
     def prefix(self, prefix: Any) -> tuple[bytes, bytes]:

@@ -16,7 +16,7 @@ import attrs
 
 from pyflinklike._checks import is_int
 from pyflinklike._clock import DurationLike, to_milliseconds
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._runtime.call_contexts import Extension, Surroundings
 from pyflinklike._type_vars import K, V
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
@@ -50,7 +50,7 @@ _SHORTEST_SEGMENT = 60_000
 def check_name(_: Any, __: Any, name: Any) -> None:
     """Refuse a name that is not 1 to 249 of the characters Kafka takes in a topic's name."""
     if not isinstance(name, str):
-        msg = f"the name of a store must be a str, got {shown(name)}; name it"
+        msg = f"the name of a store must be a str, got {short_repr(name)}; name it"
         raise DeclarationTypeError(msg)
     if not _NAME.fullmatch(name):
         msg = f"the name of a store must be 1 to 249 of A-Z a-z 0-9 . _ -, got {name!r}; rename it"
@@ -63,7 +63,7 @@ def check_type(descriptor: Any, attribute: Any, given: Any) -> None:
         remedy = instance_of(TypeInformation, given, "use for example Types.LONG(), with ()")
         msg = (
             f"store {descriptor.name!r}: {attribute.name} must be a TypeInformation, "
-            f"got {shown(given)}; {remedy}"
+            f"got {short_repr(given)}; {remedy}"
         )
         raise DeclarationTypeError(msg)
     if attribute.name == "key_type":
@@ -73,7 +73,7 @@ def check_type(descriptor: Any, attribute: Any, given: Any) -> None:
 def check_bool(descriptor: Any, attribute: Any, given: Any) -> None:
     """Refuse what is neither True nor False."""
     if not isinstance(given, bool):
-        msg = f"store {descriptor.name!r}: {attribute.name} must be a bool, got {shown(given)}"
+        msg = f"store {descriptor.name!r}: {attribute.name} must be a bool, got {short_repr(given)}"
         raise DeclarationTypeError(f"{msg}; give True or False")
 
 
@@ -83,7 +83,7 @@ def check_config(descriptor: Any, _: Any, given: Any) -> None:
     if given is not None and not texts:
         msg = (
             f"store {descriptor.name!r}: changelog_config must be a dict of topic settings, "
-            f"got {shown(given)}; for example {{'segment.bytes': '1048576'}}"
+            f"got {short_repr(given)}; for example {{'segment.bytes': '1048576'}}"
         )
         raise DeclarationTypeError(msg)
 
@@ -100,7 +100,7 @@ _SCOPES = ("key", "partition")
 def check_choice(descriptor: Any, name: str, given: Any, choices: Any) -> None:
     """Refuse what is not one of some texts."""
     if given not in choices:
-        msg = f"store {descriptor.name!r}: {name} must be one of {choices}, got {shown(given)}"
+        msg = f"store {descriptor.name!r}: {name} must be one of {choices}, got {short_repr(given)}"
         raise DeclarationValueError(f"{msg}; choose one")
 
 
@@ -198,12 +198,10 @@ def default_stream_time(descriptor: Any) -> None:
 def check_segments(descriptor: Any, _: Any, given: Any) -> None:
     """Refuse what is no int of at least 2."""
     if not is_int(given):
-        msg = (
-            f"store {descriptor.name!r}: segments must be an int, got {shown(given)}; for example 2"
-        )
+        msg = f"store {descriptor.name!r}: segments must be an int, got {short_repr(given)}; for example 2"
         raise DeclarationTypeError(msg)
     if given < 2:
-        msg = f"store {descriptor.name!r}: segments must be at least 2, got {shown(given)}; give 2"
+        msg = f"store {descriptor.name!r}: segments must be at least 2, got {short_repr(given)}; give 2"
         raise DeclarationValueError(msg)
 
 
@@ -261,10 +259,10 @@ class ExpiringStoreDescriptor(StoreDescriptor[K, V]):
 def check_max_entries(descriptor: Any, _: Any, given: Any) -> None:
     """Refuse what is no int of at least 1."""
     if not is_int(given):
-        msg = f"store {descriptor.name!r}: max_entries must be an int, got {shown(given)}; for example 100"
+        msg = f"store {descriptor.name!r}: max_entries must be an int, got {short_repr(given)}; for example 100"
         raise DeclarationTypeError(msg)
     if given < 1:
-        msg = f"store {descriptor.name!r}: max_entries must be at least 1, got {shown(given)}"
+        msg = f"store {descriptor.name!r}: max_entries must be at least 1, got {short_repr(given)}"
         raise DeclarationValueError(f"{msg}; a store without entries keeps nothing")
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Union
 
 from pyflinklike._checks import is_int
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import StateValueError, StoreValueError
 
 __all__ = [
@@ -172,16 +172,16 @@ def to_instant(time: TimeLike, what: str = "a time") -> int:
     if isinstance(time, dt.datetime):
         if time.tzinfo is None:
             msg = (
-                f"{what} must tell its time zone, got {shown(time)}; "
+                f"{what} must tell its time zone, got {short_repr(time)}; "
                 "write for example replace(tzinfo=timezone.utc)"
             )
             raise StoreValueError(msg)
         return (time - _EPOCH) // dt.timedelta(milliseconds=1)
     if not is_int(time):
-        msg = f"{what} must be an int of ms or a datetime with a time zone, got {shown(time)}; convert it"
+        msg = f"{what} must be an int of ms or a datetime with a time zone, got {short_repr(time)}; convert it"
         raise StateValueError(msg)
     if not MIN_WATERMARK <= time <= MAX_WATERMARK:
-        msg = f"{what} must fit in 64 bits, got {shown(time)}; it is in ms"
+        msg = f"{what} must fit in 64 bits, got {short_repr(time)}; it is in ms"
         raise StoreValueError(msg)
     return time
 
@@ -206,7 +206,7 @@ def windows_for(timestamp: int, size: int, advance: int | None = None) -> list[i
     """
     step = size if advance is None else advance
     if not 0 < step <= size:
-        msg = f"windows advance by at least 1 ms and at most their size of {size!r}, got {shown(step)}"
+        msg = f"windows advance by at least 1 ms and at most their size of {size!r}, got {short_repr(step)}"
         raise StoreValueError(msg)
     first = (timestamp - size) // step * step + step
     return list(range(first, timestamp + 1, step))

@@ -7,7 +7,7 @@ from typing import Generic
 
 import attrs
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import K, V
 from pyflinklike.state.table import MISSING, Entry
 from pyflinklike.stores.state_store import LOG, Cursor, StateStore, StoreContext, StreamTime
@@ -166,7 +166,9 @@ class VersionedStore(StateStore, Generic[K, V]):
         """
         self._ready()
         if order not in ("asc", "desc"):
-            raise self._refusal(f"order must be 'asc' or 'desc', got {shown(order)}; choose one")
+            raise self._refusal(
+                f"order must be 'asc' or 'desc', got {short_repr(order)}; choose one"
+            )
         encoded = self._codec.encode(key)
         begin = None if time_from is None else self._instant(time_from)
         end = None if time_to is None else self._instant(time_to)

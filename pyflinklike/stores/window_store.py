@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, overload
 
 import attrs
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import K, V
 from pyflinklike.errors import StateValueError
 from pyflinklike.state.table import MISSING
@@ -139,7 +139,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         if self.retain_duplicates:
             msg = (
                 f"store {self._name!r}: point lookup undefined with retain_duplicates, "
-                f"got one of {shown(key)}; use fetch()"
+                f"got one of {short_repr(key)}; use fetch()"
             )
             raise StateValueError(msg)
         encoded = self._codec.encode(key)

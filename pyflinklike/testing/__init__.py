@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tools to test streaming code without Spark and without a JVM."""
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.testing.harness_chain import HarnessChain
 from pyflinklike.testing.harnesses import (
     BroadcastHarness,
@@ -16,4 +16,4 @@ __all__ = [
     "KeyedTwoInputHarness",
 ]
 
-pin(globals())
+export_public(globals())

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import attrs
 
 from pyflinklike._clock import MAX_WATERMARK
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.functions.output_tag import OutputTag
 
@@ -103,7 +103,7 @@ class HarnessChain:
         if not callable(link):
             msg = (
                 f"a link is a function that makes an element and its time of an output, got "
-                f"{shown(link)}; write for example lambda row: (row, row.at)"
+                f"{short_repr(link)}; write for example lambda row: (row, row.at)"
             )
             raise DeclarationTypeError(msg)
         self._linked.append(_Linked(self._last, harness, link, side_output))
@@ -185,8 +185,8 @@ def _check(element: Any, output: Any) -> tuple[Any, int | None]:
     """
     if type(element) is not tuple or len(element) != 2:
         msg = (
-            f"a link gives an element and its event time in ms, or None, got {shown(element)} for "
-            f"output {shown(output)}; return (element, None) where there is no event time"
+            f"a link gives an element and its event time in ms, or None, got {short_repr(element)} for "
+            f"output {short_repr(output)}; return (element, None) where there is no event time"
         )
         raise DeclarationTypeError(msg)
     return element

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pyflinklike._clock import MAX_WATERMARK
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._runtime.function_kinds import kind_of
 from pyflinklike._type_vars import K, Unpack, V
 from pyflinklike.backends.state_backend import StateBackend
@@ -456,7 +456,7 @@ def _check_selector(
         if key_selector is None:
             return None
         msg = (
-            f"a BroadcastProcessFunction has no keys, got key_selector={shown(key_selector)}; "
+            f"a BroadcastProcessFunction has no keys, got key_selector={short_repr(key_selector)}; "
             "leave it out, or subclass KeyedBroadcastProcessFunction"
         )
         raise DeclarationTypeError(msg)

@@ -14,17 +14,17 @@ from typing import Any, Protocol, TypedDict, TypeVar, runtime_checkable
 import attrs
 
 from pyflinklike._changelog.entry_codec import encode_entries
+from pyflinklike._changelog.key_group_state import KeyGroupState, LocalStateBackend
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._changelog.snapshot_division import with_keys_of
-from pyflinklike._changelog.working_state import LocalStateBackend, WorkingState
 from pyflinklike._checks import is_int, is_int64
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike._messages import instance_of, shown, shown_error
+from pyflinklike._messages import instance_of, short_repr, shown_error
 from pyflinklike._options import collect, options_shown
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.capsule import FailedCall, read_capsule
+from pyflinklike._runtime.failure_snapshot import FailedCall, read_capsule
 from pyflinklike._runtime.function_kinds import (
     classes_of,
     harness_for,
@@ -166,7 +166,7 @@ class HarnessSettings:
         _check_kind(self.on_error, (DeadLetters, optional), "on_error is DeadLetters")
         _check_kind(self.max_parallelism, int, "max_parallelism is an int")
         if self.max_parallelism < 1:
-            msg = f"max_parallelism must be at least 1, got {shown(self.max_parallelism)}"
+            msg = f"max_parallelism must be at least 1, got {short_repr(self.max_parallelism)}"
             raise DeclarationValueError(f"{msg}; for example 128")
 
 
@@ -286,7 +286,7 @@ class OperatorHarness:
         it at every move.
 
         Raises:
-            HostError: The backend cannot keep its state on the local disk.
+            SparkSetupError: The backend cannot keep its state on the local disk.
         """
         self._collect(self._open_operator().flush)
 
@@ -438,7 +438,7 @@ class OperatorHarness:
             key = key_selector(value)
         except Exception as error:
             raised = f"{shown_error(error)}{where_raised(error)}"
-            msg = f"key_selector failed for element {shown(value)}: {raised}"
+            msg = f"key_selector failed for element {short_repr(value)}: {raised}"
             raise UserFunctionError(msg) from error
         return self._operator.frozen_key(None) if key is None else self._freeze_key(key)
 
@@ -537,7 +537,7 @@ class _Restored:
         record: Record of the operator in a savepoint; None for a snapshot, which has none.
     """
 
-    state: WorkingState
+    state: KeyGroupState
     record: OperatorRecord | None = None
 
 
@@ -557,7 +557,7 @@ def check_key_selector(key_selector: Any, name: str) -> None:
 
 def _check_kind(given: Any, kind: Any, rule: str) -> None:
     if not isinstance(given, kind) or isinstance(given, bool):
-        msg = f"{rule}, got {shown(given)}; {instance_of(kind, given, 'give an instance')}"
+        msg = f"{rule}, got {short_repr(given)}; {instance_of(kind, given, 'give an instance')}"
         raise DeclarationTypeError(msg)
 
 
@@ -575,10 +575,10 @@ def check_time(time: Any, what: str, *, required: bool = False) -> Any:
     if time is None and not required:
         return None
     if not is_int(time):
-        msg = f"{what} must be an int of ms, got {shown(time)}; convert it"
+        msg = f"{what} must be an int of ms, got {short_repr(time)}; convert it"
         raise StateValueError(msg)
     if not is_int64(time):
-        msg = f"{what} must fit in 64 bits, got {shown(time)}; it is in ms"
+        msg = f"{what} must fit in 64 bits, got {short_repr(time)}; it is in ms"
         raise StateValueError(msg)
     return time
 
@@ -596,7 +596,7 @@ def _restore(restored: bytes | SavedState | None, key_type: TypeInformation) -> 
         StateValueError: A value in a savepoint does not fit its type.
         UnknownStateError: A savepoint has several operators.
     """
-    state, record = WorkingState(0), None
+    state, record = KeyGroupState(0), None
     if restored is None:
         return _Restored(state)
     if isinstance(restored, bytes):

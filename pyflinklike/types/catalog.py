@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import K, T, V
 from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError
 from pyflinklike.types.basic_types import (
@@ -241,7 +241,7 @@ def _element(
     element_type: TypeInformation, allowed: tuple[TypeInformation, ...], kind: str
 ) -> None:
     if require_type(element_type, "element_type") not in allowed:
-        msg = f"a {kind} array has elements of {list(allowed)}, got {shown(element_type)}; use OBJECT_ARRAY or LIST"
+        msg = f"a {kind} array has elements of {list(allowed)}, got {short_repr(element_type)}; use OBJECT_ARRAY or LIST"
         raise DeclarationTypeError(msg)
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike._messages import shown, shown_message
+from pyflinklike._messages import short_repr, shown_message
 from pyflinklike.errors import StateValueError
 from pyflinklike.types.arrow_rows import null_mask, offsets_of
 from pyflinklike.types.basic_types import DecimalTypeInfo
@@ -245,7 +245,7 @@ def _check_all(
     for value, found in zip(values, parts):
         if found is None and value is not None:
             remedy = (misnamed(value, names) if names else None) or REMEDY
-            msg = f"it takes {takes}, got {shown(value)} ({type(value).__name__}); {remedy}"
+            msg = f"it takes {takes}, got {short_repr(value)} ({type(value).__name__}); {remedy}"
             raise StateValueError(msg)
 
 

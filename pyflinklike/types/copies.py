@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import OutputError
 from pyflinklike.types.row import Row
 
@@ -108,7 +108,7 @@ def _by_pickle(value: Any) -> Any:
         return pickle.loads(pickle.dumps(value, protocol=5))  # noqa: S301  # the same line made it
     except Exception as error:
         msg = (
-            f"an element that goes two ways must be one that pickle can write, got {shown(value)}: "
+            f"an element that goes two ways must be one that pickle can write, got {short_repr(value)}: "
             f"{shown_error(error)}; leave out locks, files and lambdas"
         )
         raise OutputError(msg) from error

@@ -29,7 +29,7 @@ from collections.abc import Hashable
 from math import nan
 from typing import Any
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.types.key_codec import EncodedKey, decode_first, encode_key
 from pyflinklike.types.pickled_type import Pickled
@@ -89,7 +89,7 @@ def _encode_rare(value: Any) -> bytes:
     except StateValueError as error:
         msg = (
             "EmbeddedRocksDBStateBackend keeps keys of pyflinklike's own types, "
-            f"got {shown(value)} ({type(value).__name__}); use HashMapStateBackend"
+            f"got {short_repr(value)} ({type(value).__name__}); use HashMapStateBackend"
         )
         raise StateValueError(msg) from error
 
@@ -144,7 +144,9 @@ def _read_terminated(data: bytes, at: int) -> tuple[bytes, int]:
     while True:
         end = data.find(b"\x00", end)
         if end < 0:
-            msg = f"a stored key must end with 00, got {shown(data)}; delete the local directory"
+            msg = (
+                f"a stored key must end with 00, got {short_repr(data)}; delete the local directory"
+            )
             raise CorruptStateError(msg)
         if data[end + 1 : end + 2] != b"\xff":
             return data[at:end].replace(b"\x00\xff", b"\x00"), end + 1

@@ -37,7 +37,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.types.type_information import TypeInformation
 
@@ -94,10 +94,10 @@ def decode_key(data: bytes) -> Any:
     try:
         key, end = _decode(data, 0)
     except _RAW as error:
-        msg = f"a stored key must be one that encode_key wrote, got {shown(data)}"
+        msg = f"a stored key must be one that encode_key wrote, got {short_repr(data)}"
         raise CorruptStateError(msg) from error
     if end != len(data):
-        msg = f"a stored key must end where its value ends, got {shown(data)} with bytes left at {end}"
+        msg = f"a stored key must end where its value ends, got {short_repr(data)} with bytes left at {end}"
         raise CorruptStateError(msg)
     return key
 
@@ -114,7 +114,7 @@ def decode_first(data: bytes, at: int) -> tuple[Any, int]:
     try:
         return _decode(data, at)
     except _RAW as error:
-        msg = f"a stored key must be one that encode_key wrote, got {shown(data)} at {at}"
+        msg = f"a stored key must be one that encode_key wrote, got {short_repr(data)} at {at}"
         raise CorruptStateError(msg) from error
 
 
@@ -149,7 +149,7 @@ def _encode(key: Any, out: bytearray, *, depth: int) -> None:
 
 def _lone_surrogates(key: str) -> StateValueError:
     return StateValueError(
-        f"a str key must be valid Unicode, got {shown(key)}; replace its lone surrogates"
+        f"a str key must be valid Unicode, got {short_repr(key)}; replace its lone surrogates"
     )
 
 
@@ -166,7 +166,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
         epoch = _EPOCH if key.tzinfo is None else _EPOCH_UTC
         instant = (key - epoch) // _MICROSECOND
         if not _FIRST <= instant <= _LAST:  # a local time with an offset may lie outside
-            msg = f"a datetime key must be in the years 1 to 9999 in UTC, got {shown(key)}; correct it"
+            msg = f"a datetime key must be in the years 1 to 9999 in UTC, got {short_repr(key)}; correct it"
             raise StateValueError(msg)
         _encode_int(instant, out)
     elif isinstance(key, dt.date):
@@ -181,7 +181,7 @@ def _encode_temporal_or_decimal(key: Any, out: bytearray) -> None:
     else:
         msg = (
             "a key must be a str, int, float, bool, bytes, Decimal, date, time, datetime or a "
-            f"tuple of these, got {shown(key)} ({type(key).__name__}); select one of its fields, or "
+            f"tuple of these, got {short_repr(key)} ({type(key).__name__}); select one of its fields, or "
             "declare the key type Types.PICKLED_BYTE_ARRAY()"
         )
         raise StateValueError(msg)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import attrs
 import pyarrow as pa
 
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import K, T, V
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.types.arrow_rows import (
@@ -54,7 +54,7 @@ def require_type(type_info: Any, what: str) -> TypeInformation:
         return type_info
     example = "write for example Types.LONG(), with ()"
     remedy = instance_of(TypeInformation, type_info, example)
-    msg = f"{what} must be a TypeInformation, got {shown(type_info)}; {remedy}"
+    msg = f"{what} must be a TypeInformation, got {short_repr(type_info)}; {remedy}"
     raise DeclarationTypeError(msg)
 
 

@@ -15,7 +15,7 @@ import math
 from decimal import Decimal
 from typing import Any, Final
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import OrderKeyError
 from pyflinklike.types.time_types import Instant
 from pyflinklike.types.type_information import plain
@@ -52,7 +52,7 @@ def is_newer(order: Any, than: Any) -> bool:
         return bool(_comparable(order) > _comparable(than))
     except TypeError as error:
         msg = (
-            f"the order keys of one key must compare with one another, got {shown(order)} after {shown(than)}; "
+            f"the order keys of one key must compare with one another, got {short_repr(order)} after {short_repr(than)}; "
             "give all of them one type"
         )
         raise OrderKeyError(msg) from error
@@ -78,11 +78,11 @@ def _check(order: Any) -> Any:
     if not isinstance(order, _ORDERED):
         msg = (
             "an order key is a number, str, bytes, date or time, or a tuple of these, "
-            f"got {shown(order)} ({type(order).__name__}); give something that compares"
+            f"got {short_repr(order)} ({type(order).__name__}); give something that compares"
         )
         raise OrderKeyError(msg)
     if is_nan(order):
-        msg = f"an order key must have a place in the order, got {shown(order)}; give a number"
+        msg = f"an order key must have a place in the order, got {short_repr(order)}; give a number"
         raise OrderKeyError(msg)
     return order
 

@@ -30,7 +30,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import StateValueError
 from pyflinklike.types.row import Row, names_of, row_class
 
@@ -111,7 +111,7 @@ def _prepare(value: Any, depth: int) -> Any:
         return _of_dict(value, _deeper(depth))
     if cls.__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", 0):
         return _prepare(value.item(), depth)
-    msg = f"a plain value is {_TYPES}, got {shown(value)} ({cls.__name__}); convert it first"
+    msg = f"a plain value is {_TYPES}, got {short_repr(value)} ({cls.__name__}); convert it first"
     raise StateValueError(msg)
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Final, NoReturn
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 
 __all__ = [
     "DELETE",
@@ -67,8 +67,8 @@ class Row(tuple[Any, ...]):
             return cls._make(args) if cls is Row else _make_checked(cls, args)
         if args:
             msg = (
-                f"a Row takes positional values or named fields, not both, got {shown(args)} "
-                f"and {shown(kwargs)}; name all fields or none"
+                f"a Row takes positional values or named fields, not both, got {short_repr(args)} "
+                f"and {short_repr(kwargs)}; name all fields or none"
             )
             raise ValueError(msg)
         if cls is Row:
@@ -140,7 +140,7 @@ class Row(tuple[Any, ...]):
     def _names(self, asked: str) -> tuple[str, ...]:
         names = type(self)._fields
         if not names and len(self):
-            msg = f"{asked} needs field names, got {shown(self)}; call set_field_names first"
+            msg = f"{asked} needs field names, got {short_repr(self)}; call set_field_names first"
             raise ValueError(msg)
         return names
 
@@ -169,17 +169,17 @@ class Row(tuple[Any, ...]):
     def _no_such_field(cls, name: str) -> _NoSuchFieldError:
         known = f"the fields {list(cls._fields)}" if cls._fields else "no field names"
         return _NoSuchFieldError(
-            f"this Row has {known}, got {shown(name)}; use one of them or a position"
+            f"this Row has {known}, got {short_repr(name)}; use one of them or a position"
         )
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         """Refuse to set an attribute: a row is immutable."""
-        msg = f"a Row is immutable, got {name} = {shown(value)}; use row = row._replace({name}=...)"
+        msg = f"a Row is immutable, got {name} = {short_repr(value)}; use row = row._replace({name}=...)"
         raise AttributeError(msg)
 
     def __setitem__(self, item: Any, value: Any) -> NoReturn:
         """Refuse to set an item: a row is immutable."""
-        msg = f"a Row is immutable, got row[{shown(item)}] = {shown(value)}; use row = row._replace(name=...)"
+        msg = f"a Row is immutable, got row[{short_repr(item)}] = {short_repr(value)}; use row = row._replace(name=...)"
         raise TypeError(msg)
 
     def __eq__(self, other: object) -> bool:
@@ -231,9 +231,7 @@ def row_class(names: tuple[str, ...]) -> type[Row]:
     if not names:
         return Row
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        msg = (
-            f"the field names of a Row must be strings that differ, got {shown(names)}; rename some"
-        )
+        msg = f"the field names of a Row must be strings that differ, got {short_repr(names)}; rename some"
         raise ValueError(msg)
     # Keep a reference: without one, Python may collect the class while its descriptors are read.
     template: type = _named_tuple("_", [f"f{i}" for i in range(len(names))])
@@ -338,7 +336,9 @@ def misnamed(row: Any, names: tuple[str, ...]) -> str | None:
     lacking = [name for name in names if name not in own]
     unknown = [name for name in own if name not in names]
     found = [
-        f"{what} {shown(some)}" for what, some in (("lacks", lacking), ("has", unknown)) if some
+        f"{what} {short_repr(some)}"
+        for what, some in (("lacks", lacking), ("has", unknown))
+        if some
     ]
     return f"it {' and '.join(found)}: a row with names goes by them, so rename or add fields"
 

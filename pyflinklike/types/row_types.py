@@ -22,7 +22,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike._checks import as_tuple_of
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import T_co
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
 from pyflinklike.types.arrow_rows import null_mask, put_nulls
@@ -42,7 +42,7 @@ def _tuple_of(names: Any) -> Any:
 
 def _parts(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     if not isinstance(value, tuple):
-        msg = f"{attribute.name} must be a list of TypeInformation, got {shown(value)}; write [...]"
+        msg = f"{attribute.name} must be a list of TypeInformation, got {short_repr(value)}; write [...]"
         raise DeclarationTypeError(msg)
     for i, field_type in enumerate(value):
         require_type(field_type, f"{attribute.name}[{i}]")
@@ -252,7 +252,7 @@ class RowTypeInfo(TupleTypeInfo[Row]):
             names = numbered_names(len(self.field_types))
             object.__setattr__(self, "field_names", names)
         if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
-            msg = f"field_names must be a list of str, got {shown(names)}; write [...]"
+            msg = f"field_names must be a list of str, got {short_repr(names)}; write [...]"
             raise DeclarationTypeError(msg)
         if len(names) != len(self.field_types):
             msg = f"a row has as many names as types, got {len(names)} names and {len(self.field_types)} types; add what is missing"
@@ -366,11 +366,11 @@ def _check_defaults(
     if isinstance(defaults, tuple):
         return defaults
     if not isinstance(defaults, Mapping):
-        msg = f"defaults must be a dict of values by field name, got {shown(defaults)}"
+        msg = f"defaults must be a dict of values by field name, got {short_repr(defaults)}"
         raise DeclarationTypeError(f"{msg}; write {{...}}")
     unknown = [name for name in defaults if name not in names]
     if unknown:
-        msg = f"defaults must name some of the fields {list(names)}, got {shown(unknown[0])}; rename it"
+        msg = f"defaults must name some of the fields {list(names)}, got {short_repr(unknown[0])}; rename it"
         raise DeclarationValueError(msg)
     return tuple(
         (name, _check_default(name, part, defaults[name]))
@@ -392,7 +392,7 @@ def _check_default(name: str, part: TypeInformation, value: Any) -> str:
     if not plain or (isinstance(stored, float) and not math.isfinite(stored)):
         msg = (
             f"the default of field {name!r} must be None, a bool, a finite number, a str or bytes, "
-            f"got {shown(value)} for {part!r}; use None, and let the function replace it"
+            f"got {short_repr(value)} for {part!r}; use None, and let the function replace it"
         )
         raise DeclarationValueError(msg)
     return repr(stored)

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike._checks import is_int, is_int64
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.types.type_information import (
     MISFITS,
@@ -63,12 +63,12 @@ class Instant:
     def __attrs_post_init__(self) -> None:
         """Check that a column can hold the numbers."""
         if type(self.seconds) is not int or type(self.nanos) is not int:
-            msg = f"an Instant takes ints, got {shown(self.seconds)}, {shown(self.nanos)}; use Instant.of_epoch_milli"
+            msg = f"an Instant takes ints, got {short_repr(self.seconds)}, {short_repr(self.nanos)}; use Instant.of_epoch_milli"
             raise DeclarationTypeError(msg)
         if not (-(2**63) <= self.seconds < 2**63 and 0 <= self.nanos < 1_000_000_000):
             msg = (
                 "an Instant takes 64 bits of seconds and nanos in 0..999999999, "
-                f"got {shown(self.seconds)}, {shown(self.nanos)}; carry whole seconds over"
+                f"got {short_repr(self.seconds)}, {short_repr(self.nanos)}; carry whole seconds over"
             )
             raise DeclarationValueError(msg)
 

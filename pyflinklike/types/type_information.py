@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Final, Generic
 import pyarrow as pa
 
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import T_co
 from pyflinklike.errors import StateValueError
 
@@ -161,7 +161,7 @@ class TypeInformation(WithoutJava, Generic[T_co]):
         raise NotImplementedError
 
     def _misfit(self, value: Any, remedy: str = REMEDY) -> StateValueError:
-        got = f"{shown(value)} ({type(value).__name__})"
+        got = f"{short_repr(value)} ({type(value).__name__})"
         return StateValueError(f"type {self!r} takes {self._takes()}, got {got}; {remedy}")
 
 

@@ -10,7 +10,7 @@
 `pyflinklike.spark.decode_debezium`; `pyflinklike.views` has tables that can be queried.
 """
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.upsert.upsert_function import UpsertFunction
 from pyflinklike.upsert.upsert_state import UpsertState
 from pyflinklike.upsert.upsert_values import (
@@ -49,4 +49,4 @@ __all__ = [
     "consolidating_merge_function",
 ]
 
-pin(globals())
+export_public(globals())

@@ -37,7 +37,7 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from pyflinklike._clock import DurationLike
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -117,7 +117,7 @@ class UpsertFunction(KeyedProcessFunction):
         if order_key is not None:
             _check_selector("order_key", order_key)
         if not isinstance(value_type, TypeInformation):
-            msg = f"value_type must be a TypeInformation, got {shown(value_type)}; use Types.ROW_NAMED()"
+            msg = f"value_type must be a TypeInformation, got {short_repr(value_type)}; use Types.ROW_NAMED()"
             raise DeclarationTypeError(msg)
         _check_errors(on_error, error_tag)
         self._reader = ElementReader(value, order_key)
@@ -264,7 +264,7 @@ def _complete(value: Any, unavailable: tuple[str, ...], before: Any) -> Any:
     """Fill the fields that a record does not have from the row before."""
     fields = value.as_dict() if isinstance(value, Row) else value
     if not isinstance(fields, Mapping):
-        msg = f"only a row can have unavailable columns, got {shown(value)} without {list(unavailable)}"
+        msg = f"only a row can have unavailable columns, got {short_repr(value)} without {list(unavailable)}"
         raise ValueDecodeError(f"{msg}; decode it into a row")
     known = before.as_dict() if isinstance(before, Row) else before
     missing = [name for name in unavailable if not isinstance(known, Mapping) or name not in known]
@@ -279,16 +279,16 @@ def _complete(value: Any, unavailable: tuple[str, ...], before: Any) -> Any:
 
 def _check_selector(name: str, given: Any) -> None:
     if not callable(given) and not (isinstance(given, str) and given):
-        msg = f"{name} must be the name of a field or a function of the element, got {shown(given)}"
+        msg = f"{name} must be the name of a field or a function of the element, got {short_repr(given)}"
         raise DeclarationTypeError(f"{msg}; for example {name}='{name}'")
 
 
 def _check_errors(on_error: Any, error_tag: Any) -> None:
     if on_error not in ON_ERROR:
-        msg = f"on_error must be one of {list(ON_ERROR)}, got {shown(on_error)}; choose one"
+        msg = f"on_error must be one of {list(ON_ERROR)}, got {short_repr(on_error)}; choose one"
         raise DeclarationValueError(msg)
     if error_tag is not None and not isinstance(error_tag, OutputTag):
-        msg = f"error_tag must be an OutputTag, got {shown(error_tag)}; for example OutputTag('errors')"
+        msg = f"error_tag must be an OutputTag, got {short_repr(error_tag)}; for example OutputTag('errors')"
         raise DeclarationTypeError(msg)
     if on_error == "side_output" and error_tag is None:
         msg = "on_error='side_output' needs an error_tag, got None; give OutputTag('errors', type)"
@@ -300,7 +300,7 @@ def _text(element: Any) -> str:
     try:
         return repr(element)
     except Exception:  # the element's own __repr__
-        return shown(element)
+        return short_repr(element)
 
 
 # Elements
@@ -370,7 +370,7 @@ class ElementReader:
         try:
             order = self._order_key(element)
         except Exception as error:
-            msg = f"order_key failed for {shown(element)}: {shown_error(error)}"
+            msg = f"order_key failed for {short_repr(element)}: {shown_error(error)}"
             raise OrderKeyError(msg) from error
         return check_order(order)
 
@@ -381,7 +381,7 @@ class ElementReader:
         except UpsertError as error:
             return error
         except Exception as error:
-            msg = f"value failed for {shown(element)}: {shown_error(error)}"
+            msg = f"value failed for {short_repr(element)}: {shown_error(error)}"
             failure = ValueDecodeError(msg)
             failure.__cause__ = error
             return failure
@@ -390,6 +390,6 @@ class ElementReader:
 def _field(element: Any, name: str) -> Any:
     found = field_of(element, name, _ABSENT)
     if found is _ABSENT:
-        msg = f"an element must have the field {name!r} that is named, got {shown(element)}; name another"
+        msg = f"an element must have the field {name!r} that is named, got {short_repr(element)}; name another"
         raise DeclarationValueError(msg)
     return found

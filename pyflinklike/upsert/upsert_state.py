@@ -20,17 +20,17 @@ from itertools import islice
 from typing import Any, Final
 
 from pyflinklike._changelog.key_group_log import Restorer, SegmentWriter
+from pyflinklike._changelog.key_group_state import KeyGroupState, LocalStateBackend
 from pyflinklike._changelog.segment_chain import join
 from pyflinklike._changelog.segments import SEGMENT_BYTES, read_segment
-from pyflinklike._changelog.working_state import LocalStateBackend, WorkingState
 from pyflinklike._checks import check_count
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import (
     CorruptStateError,
-    HostError,
+    SparkSetupError,
     StateValueError,
     StoreClosedError,
     StoreValueError,
@@ -173,7 +173,7 @@ class UpsertState:
         stats = PutStats()
         for key, put in puts:
             if not isinstance(put, PutValue):
-                msg = f"multi_put takes (key, PutValue(value, metadata)), got {shown(put)}"
+                msg = f"multi_put takes (key, PutValue(value, metadata)), got {short_repr(put)}"
                 raise StateValueError(f"{msg}; give the metadata that multi_get returned")
             data = new = None
             if put.value is not None:
@@ -208,7 +208,7 @@ class UpsertState:
         sketches: dict[bytes, Consolidating] = {}
         for key, merge in merges:
             if not isinstance(merge, MergeValue):
-                msg = f"multi_merge takes (key, MergeValue(value, diff)), got {shown(merge)}"
+                msg = f"multi_merge takes (key, MergeValue(value, diff)), got {short_repr(merge)}"
                 raise StateValueError(f"{msg}; give a Consolidating and the sum of its diffs")
             stats.written_merge_operands += 1
             stats.size_written += len(encode_state(merge.value))
@@ -299,9 +299,9 @@ class UpsertState:
             while some := dict(islice(rest, _AT_ONCE)):
                 spilled.put(some)
             spilled.save()
-        except HostError as error:
+        except SparkSetupError as error:
             msg = f"an UpsertState must be able to move to its backend, got {error.__cause__}"
-            raise HostError(
+            raise SparkSetupError(
                 f"{msg}; nothing was put, and all states are still in memory"
             ) from error
         self._entries, self.is_spilled = spilled, True
@@ -311,7 +311,7 @@ class UpsertState:
         """Return all states as bytes, for `restore`: they are in memory as a whole meanwhile.
 
         Raises:
-            HostError: They take more than 2 GB.
+            SparkSetupError: They take more than 2 GB.
         """
         return self._entries.snapshot()
 
@@ -334,7 +334,7 @@ class UpsertState:
 
 def _check_backend(backend: Any) -> StateBackend:
     if not isinstance(backend, StateBackend):
-        msg = f"UpsertState takes a StateBackend, got {shown(backend)}"
+        msg = f"UpsertState takes a StateBackend, got {short_repr(backend)}"
         raise StateValueError(f"{msg}; for example HashMapStateBackend()")
     return backend
 
@@ -344,7 +344,7 @@ def _distinct(keys: list[Any]) -> list[bytes]:
     if len(set(encoded)) < len(encoded):
         counts = Counter(encoded)
         double = next(key for key, each in zip(keys, encoded) if counts[each] > 1)
-        msg = f"the keys of one multi_get must differ, got {shown(double)} twice; ask for it once"
+        msg = f"the keys of one multi_get must differ, got {short_repr(double)} twice; ask for it once"
         raise StoreValueError(msg)
     return encoded
 
@@ -365,11 +365,13 @@ def _difference(update: Any) -> tuple[bytes, bytes, int]:
     try:
         key, value, diff = update
     except (TypeError, ValueError):
-        msg = f"consolidate_chunk takes (key, value, diff), got {shown(update)}; give all three"
+        msg = (
+            f"consolidate_chunk takes (key, value, diff), got {short_repr(update)}; give all three"
+        )
         raise StoreValueError(msg) from None
     if value is None:
         msg = (
-            f"a record of a collection has a value, got None under key {shown(key)}; "
+            f"a record of a collection has a value, got None under key {short_repr(key)}; "
             "a deletion is the old value with diff -1"
         )
         raise StateValueError(msg)
@@ -395,7 +397,7 @@ class _Entries:
     def __init__(self, state_backend: StateBackend) -> None:
         owner = f"upsert-{uuid.uuid4().hex}"
         self._backend = state_backend.create_keyed_state_backend(CurrentKey(_KEY), owner)
-        self._group = WorkingState(0)
+        self._group = KeyGroupState(0)
         self._backend.enter(0, self._group.tables)
         self._table = self._backend.table(_SPEC)
         self._used = 0
@@ -420,7 +422,7 @@ class _Entries:
     def save(self) -> None:
         """Let a backend on disk write what it has in memory, and drop it from there."""
         with self._opened():
-            self._backend.keep_warm(self._group)
+            self._backend.cache(self._group)
         self._used = 0
 
     def _settle(self, keys: Iterable[bytes], states: Iterable[Entry]) -> None:
@@ -440,11 +442,11 @@ class _Entries:
             raise StoreClosedError(msg)
         try:
             yield
-        except HostError as error:
+        except SparkSetupError as error:
             self.close()
             msg = f"an UpsertState must be able to read and write its working state, got {error}"
             advice = "make another one, and restore a snapshot or read the output again"
-            raise HostError(f"{msg}; {advice}") from error
+            raise SparkSetupError(f"{msg}; {advice}") from error
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Return all keys and states."""
@@ -455,7 +457,7 @@ class _Entries:
         writer = SegmentWriter(_KEY_TYPE, SEGMENT_BYTES)
         with self._opened():
             contents = [each for each in self._backend.contents() if len(each)]
-        return join(writer.snapshot(contents, WorkingState(0))).to_bytes()
+        return join(writer.snapshot(contents, KeyGroupState(0))).to_bytes()
 
     def close(self) -> None:
         """Drop the entries, and delete the files."""
@@ -469,7 +471,7 @@ class _Entries:
 
 def _entries_in(snapshot: bytes) -> Iterator[dict[bytes, bytes]]:
     """Yield the entries of a snapshot, in portions."""
-    group = WorkingState(0)
+    group = KeyGroupState(0)
     group.read(read_segment(snapshot, _SNAPSHOT), _SNAPSHOT)
     if not group.pending.keys() <= {_SPEC.name}:
         msg = f"{_SNAPSHOT} must hold its states alone, got {sorted(group.pending)}; see snapshot()"

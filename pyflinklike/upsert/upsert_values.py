@@ -37,7 +37,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import attrs
 
 from pyflinklike._checks import is_int64
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import CorruptStateError, StateValueError, UpsertStateError
 from pyflinklike.upsert.value_codec import decode_from, decode_value, encode_value
 
@@ -223,7 +223,7 @@ def check_diff(diff: Any) -> int:
         StateValueError: The diff is not an int of 64 bits.
     """
     if not is_int64(diff):
-        msg = f"a diff must be an int of 64 bits, got {shown(diff)}; give +1 or -1"
+        msg = f"a diff must be an int of 64 bits, got {short_repr(diff)}; give +1 or -1"
         raise StateValueError(msg)
     return diff
 
@@ -543,7 +543,7 @@ def encode_state(state: StateValue) -> bytes:
         return _PROVISIONAL + encode_value((state.finalized, state.provisional))
     msg = (
         "a state is a FinalizedValue, Tombstone, ProvisionalValue or Consolidating, "
-        f"got {shown(state)}; wrap a value in FinalizedValue(value, order)"
+        f"got {short_repr(state)}; wrap a value in FinalizedValue(value, order)"
     )
     raise StateValueError(msg)
 
@@ -569,7 +569,7 @@ def decode_state(data: bytes) -> StateValue:
         return Consolidating(data[1 + _SUMS.size :], length, checksum, diff)
     if kind == _PROVISIONAL:
         return ProvisionalValue(*decode_value(data[1:]))
-    msg = f"a stored state must be one that encode_state wrote, got {shown(data)}"
+    msg = f"a stored state must be one that encode_state wrote, got {short_repr(data)}"
     raise CorruptStateError(msg)
 
 

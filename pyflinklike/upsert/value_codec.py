@@ -18,7 +18,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     CorruptStateError,
     KeyDecodeError,
@@ -129,7 +129,7 @@ def _check(value: Any) -> Any:
     except StateValueError:
         msg = (
             "a value of an upsert is None, bool, int, float, str, bytes, Decimal, a date or time, "
-            f"or a tuple, list, dict or Row of these, got {shown(value)} ({type(value).__name__}); "
+            f"or a tuple, list, dict or Row of these, got {short_repr(value)} ({type(value).__name__}); "
             "convert it"
         )
         raise StateValueError(msg) from None
@@ -146,7 +146,7 @@ def _read(written: Any, data: bytes) -> Any:
     try:
         return _restore(written)
     except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
-        msg = f"a stored value must be one that encode_value wrote, got {shown(data)}"
+        msg = f"a stored value must be one that encode_value wrote, got {short_repr(data)}"
         raise CorruptStateError(msg) from error
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables by key that stay up to date and can be queried: views, and the union of two of them."""
 
-from pyflinklike._exports import opens, pin
+from pyflinklike._exports import export_public, is_loading
 
 __all__ = [
     "Change",
@@ -16,7 +16,7 @@ __all__ = [
     "ViewAt",
 ]
 
-if opens(globals()):
+if is_loading(globals()):
     from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBatchError
     from pyflinklike.views.file.materialized_view import MaterializedView
     from pyflinklike.views.postgres.postgres_view import PostgresView
@@ -24,4 +24,4 @@ if opens(globals()):
     from pyflinklike.views.subscription import Change, Changes
     from pyflinklike.views.view import Freshness, View
 
-    pin(globals())
+    export_public(globals())

@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from pyflinklike._messages import shown
-from pyflinklike.errors import DeclarationTypeError, HostError
+from pyflinklike._messages import short_repr
+from pyflinklike.errors import DeclarationTypeError, SparkSetupError
 from pyflinklike.types.arrow_rows import to_python, to_rows
 from pyflinklike.types.row import Row
 
@@ -50,10 +50,12 @@ class Feed:
 
     def __init__(self, df: BatchFrame, source: str | None = None) -> None:
         if not isinstance(df, BatchFrame):
-            msg = f"foreach_batch takes a Spark DataFrame, got {shown(df)}; give rows to apply()"
+            msg = (
+                f"foreach_batch takes a Spark DataFrame, got {short_repr(df)}; give rows to apply()"
+            )
             raise DeclarationTypeError(msg)
         if source is not None and not isinstance(source, str):
-            msg = f"the source of a batch must be a str, got {shown(source)}; name the stream"
+            msg = f"the source of a batch must be a str, got {short_repr(source)}; name the stream"
             raise DeclarationTypeError(msg)
         self._df = df
         self._named = source
@@ -83,7 +85,7 @@ class Feed:
         The id stays with the stream's checkpoint.
 
         Raises:
-            HostError: Over Spark Connect, the stream cannot be told from others.
+            SparkSetupError: Over Spark Connect, the stream cannot be told from others.
         """
         return self._stream_id if self._named is None else self._named
 
@@ -111,7 +113,7 @@ class Feed:
     def _query(self) -> Any:
         try:
             stream = self._stream_id
-        except HostError:
+        except SparkSetupError:
             return None
         if not stream:
             return None
@@ -197,7 +199,7 @@ class ServedStream:
             session: The session of the batch.
 
         Raises:
-            HostError: The stream cannot be told from others.
+            SparkSetupError: The stream cannot be told from others.
         """
         if _STARTED_BY_A_SERVER not in os.environ:
             return ""
@@ -211,7 +213,7 @@ class ServedStream:
                     f"({list(running.values())}); name the stream: "
                     'foreachBatch(functools.partial(view.foreach_batch, source="<a name>"))'
                 )
-                raise HostError(msg)
+                raise SparkSetupError(msg)
             self._id = str(next(iter(running)))
         return self._id
 

@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.types.row import names_of
 from pyflinklike.views.incoming_rows import column_of
@@ -45,7 +45,7 @@ class Condition:
         if where is not None and not is_mapping and not callable(where):
             msg = (
                 "where must be a mapping of columns to values, a callable of the row, or None, "
-                f"got {shown(where)}; for example {{{key_columns[0]!r}: 'a'}}"
+                f"got {short_repr(where)}; for example {{{key_columns[0]!r}: 'a'}}"
             )
             raise DeclarationTypeError(msg)
         self._key_columns = tuple(key_columns)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import NullKeyError, OrderKeyError, StateValueError
 from pyflinklike.types.order_keys import is_nan, is_newer
 from pyflinklike.types.row import (
@@ -54,7 +54,7 @@ def column_of(row: Any, name: str) -> Any:
     """
     names = names_of(row)
     if names is None or name not in names:
-        got = f"a row with the fields {list(names)}" if names else shown(row)
+        got = f"a row with the fields {list(names)}" if names else short_repr(row)
         msg = f"a column must be a field of the row, got {name!r} of {got}; name another column"
         raise StateValueError(msg)
     return row[name] if isinstance(row, Mapping) else tuple.__getitem__(row, names.index(name))
@@ -147,7 +147,7 @@ class BatchReader:
         names = names_of(row) or self._names_of_change(row)
         if not names:
             msg = (
-                f"view {self.view!r}: a row must be a mapping, a Row or a named tuple, got {shown(row)}; "
+                f"view {self.view!r}: a row must be a mapping, a Row or a named tuple, got {short_repr(row)}; "
                 "name its fields"
             )
             raise StateValueError(msg)
@@ -235,7 +235,7 @@ class BatchReader:
     def _key(self, parts: list[Any], row: Any) -> bytes:
         key = parts[0] if len(parts) == 1 else tuple(parts)
         if key is None or all(part is None for part in parts):
-            msg = f"view {self.view!r}: a row must have a key, got None in {shown(row)}; drop such rows before"
+            msg = f"view {self.view!r}: a row must have a key, got None in {short_repr(row)}; drop such rows before"
             raise NullKeyError(msg)
         return to_key_bytes(key)
 
@@ -250,7 +250,7 @@ class BatchReader:
 
     def _refusal(self, rule: str, row: Any, got: Any) -> StateValueError:
         what = f"view {self.view!r}: {rule}"
-        return StateValueError(f"{what}, got {shown(got)} in {shown(row)}; mend the feed")
+        return StateValueError(f"{what}, got {short_repr(got)} in {short_repr(row)}; mend the feed")
 
 
 class Arrival(NamedTuple):
@@ -311,5 +311,5 @@ def _is_newer(order: tuple[Any, ...] | None, stored: tuple[Any, ...] | None) -> 
     try:
         return is_newer(order, stored)
     except OrderKeyError as error:
-        msg = f"rows must be ordered by values of one type, got {shown(order)} after {shown(stored)}; cast the column"
+        msg = f"rows must be ordered by values of one type, got {short_repr(order)} after {short_repr(stored)}; cast the column"
         raise StateValueError(msg) from error

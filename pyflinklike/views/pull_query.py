@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any
 
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import (
     ScanDisabledError,
     StateValueError,
@@ -116,14 +116,14 @@ class PullQuery:
                     found.append(self._check(key, value))
         if read and condition.unseen:
             unknown = min(condition.unseen)
-            msg = f"view {self.name!r}: a column must be in some row, got {unknown!r} in where={shown(where)}"
+            msg = f"view {self.name!r}: a column must be in some row, got {unknown!r} in where={short_repr(where)}"
             raise StateValueError(f"{msg}; no row has it")
         return found
 
     def _scan_needed(self, where: Where) -> ScanDisabledError:
         return ScanDisabledError(
             f"view {self.name!r}: a query must give a value for each key column "
-            f"{list(self.key_columns)}, got where={shown(where)}; give them, or allow_scan=True "
+            f"{list(self.key_columns)}, got where={short_repr(where)}; give them, or allow_scan=True "
             "to read the whole view"
         )
 

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.types.key_codec import decode_key, encode_key
 from pyflinklike.types.plain_values import DAMAGE, FIRST_FREE_CODE, encode_plain, plain_decoder
@@ -60,7 +60,7 @@ def part_form(part: Any) -> bytes:
     except StateValueError as error:
         msg = (
             "a key of a view must be a str, int, float, bool, bytes, Decimal, date, time, datetime "
-            f"or a tuple of these, got {shown(part)}: {error}; choose other key columns"
+            f"or a tuple of these, got {short_repr(part)}: {error}; choose other key columns"
         )
         raise StateValueError(msg) from error
 
@@ -80,10 +80,10 @@ def encode_row(row: Any) -> bytes:
     try:
         data = _encode_failure(row) if isinstance(row, Failure) else encode_plain(row)
     except (UnicodeEncodeError, OverflowError, ValueError) as error:
-        msg = f"a view holds valid Unicode and values of less than 4 GB, got {shown(row)}: {error}"
+        msg = f"a view holds valid Unicode and values of less than 4 GB, got {short_repr(row)}: {error}"
         raise StateValueError(f"{msg}; mend the row") from error
     if len(data) > _MOST_BYTES:
-        msg = f"a view holds rows of less than 1 GB, got one of {len(data):,} bytes: {shown(row)}"
+        msg = f"a view holds rows of less than 1 GB, got one of {len(data):,} bytes: {short_repr(row)}"
         raise StateValueError(f"{msg}; split it, or keep it elsewhere")
     return data
 
@@ -106,5 +106,5 @@ def decode_row(data: bytes) -> Any:
     try:
         return _decode(data)
     except DAMAGE as error:
-        msg = f"a stored row must be one that a view wrote, got {shown(data)}: {error}; restore the file"
+        msg = f"a stored row must be one that a view wrote, got {short_repr(data)}: {error}; restore the file"
         raise CorruptStateError(msg) from error

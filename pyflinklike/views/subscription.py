@@ -27,7 +27,7 @@ import attrs
 
 from pyflinklike._checks import is_number
 from pyflinklike._clock import Duration, Time, to_milliseconds
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -44,8 +44,8 @@ __all__ = [
     "Change",
     "ChangeSource",
     "Changes",
-    "Filter",
     "Replay",
+    "RowFilter",
     "Timeout",
     "make_decode_error",
     "seconds",
@@ -91,7 +91,7 @@ class Replay:
 
     connection: sqlite3.Connection
     changes: Iterator[tuple[RowChange, int]]
-    wanted: Filter
+    wanted: RowFilter
     failed: Callable[[sqlite3.Error], Exception]
 
     def next(self) -> Change | None:
@@ -246,7 +246,7 @@ def _abandon(queue: ChangeSource, replay: Replay | None) -> None:
 
 
 @attrs.frozen
-class Filter:
+class RowFilter:
     """The changes that a subscriber wants to see.
 
     Args:
@@ -294,5 +294,5 @@ class Filter:
 
 def make_decode_error(key: Any, failure: Failure) -> ValueDecodeError:
     """Return the error that stands in the place of a row."""
-    msg = f"the row of key {shown(key)} must be decodable, got: {shown(failure.error)}; send a good one"
+    msg = f"the row of key {short_repr(key)} must be decodable, got: {short_repr(failure.error)}; send a good one"
     return ValueDecodeError(msg)

@@ -31,8 +31,8 @@ from pyflinklike.views.row_codec import to_key_bytes
 from pyflinklike.views.subscription import (
     Changes,
     ChangeSource,
-    Filter,
     Replay,
+    RowFilter,
     Timeout,
     seconds,
 )
@@ -156,7 +156,7 @@ class View(PullQuery, Reopened, ABC):
 
     def _changes(
         self,
-        subscribe: Callable[[Filter, bool], tuple[ChangeSource, Replay | None]],
+        subscribe: Callable[[RowFilter, bool], tuple[ChangeSource, Replay | None]],
         key: Any,
         where: Where,
         start: str,
@@ -164,14 +164,14 @@ class View(PullQuery, Reopened, ABC):
         timeout: Timeout,
     ) -> Changes:
         data = None if key is None else to_key_bytes(key)
-        wanted = Filter(data, Condition(where, self.key_columns))
+        wanted = RowFilter(data, Condition(where, self.key_columns))
         check_limit(limit)
         wait = seconds(timeout)
         check_choice("start", start, ("latest", "earliest"))
         return Changes(*subscribe(wanted, start == "latest"), limit, wait)
 
     @abstractmethod
-    def _subscribe(self, wanted: Filter, is_latest: bool) -> tuple[ChangeSource, Replay | None]:
+    def _subscribe(self, wanted: RowFilter, is_latest: bool) -> tuple[ChangeSource, Replay | None]:
         """Return where new changes come from, and the changes of the past; None for none."""
 
     # Checking and closing

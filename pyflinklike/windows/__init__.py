@@ -10,7 +10,7 @@ The names are PyFlink's (`pyflink.datastream.window`), the semantics Flink's.  W
 ends in is a `WindowOperator`, a `KeyedProcessFunction` that every host runs.
 """
 
-from pyflinklike._exports import opens, pin
+from pyflinklike._exports import export_public, is_loading
 
 __all__ = [
     "AllWindowFunction",
@@ -60,7 +60,7 @@ __all__ = [
     "window_all",
 ]
 
-if opens(globals()):
+if is_loading(globals()):
     from pyflinklike.windows.assigners import (
         CountSlidingWindowAssigner,
         CountTumblingWindowAssigner,
@@ -114,4 +114,4 @@ if opens(globals()):
     from pyflinklike.windows.window_operator import WindowOperator
     from pyflinklike.windows.window_options import Windowed, count_window, window, window_all
 
-    pin(globals())
+    export_public(globals())

@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike._checks import warn_of_short
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import Unpack
 from pyflinklike.aggregations._element_types import element_type, type_of_ddl
 from pyflinklike.aggregations._spark import WindowFolds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.output_tag import OutputTag
-from pyflinklike.spark._api.inputs import InputOf, OneInput, TwoInputs
+from pyflinklike.spark._api.inputs import InputOf, OneInput, TwoFrames
 from pyflinklike.spark._api.query import apply_function
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._plan.process_options import (
@@ -48,7 +48,7 @@ from pyflinklike.windows.window_functions import (
 from pyflinklike.windows.window_operator import WindowOperator
 from pyflinklike.windows.window_options import LateDataOption, Windowed
 
-__all__ = ["WindowResult", "WindowedStream", "window_all"]
+__all__ = ["WindowResult", "WindowedDataFrame", "window_all"]
 
 
 AnyWindowFunction = (
@@ -56,7 +56,7 @@ AnyWindowFunction = (
 )
 
 
-def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedDataFrame:
     """Put all records of a DataFrame into windows, without keys, as PyFlink's `window_all` does.
 
     One task does all the work.  Functions are `AllWindowFunction` and `ProcessAllWindowFunction`.
@@ -78,15 +78,15 @@ def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedStr
     def source(options: ProcessOptions) -> OneInput:
         return OneInput.of(df, (), key_type_of([], zone), zone, options)
 
-    return WindowedStream(source, assigner, keyed=False)
+    return WindowedDataFrame(source, assigner, keyed=False)
 
 
-class WindowedStream(LateDataOption, WindowFolds):
+class WindowedDataFrame(LateDataOption, WindowFolds):
     """The records of a DataFrame in windows.
 
-    Made by `KeyedStream.window`, `KeyedStream.count_window` and `window_all`.  `trigger`, `evictor`
+    Made by `KeyedDataFrame.window`, `KeyedDataFrame.count_window` and `window_all`.  `trigger`, `evictor`
     and the other settings change it and return it.  The methods that make a DataFrame take the
-    options of `KeyedStream.process` by keyword; windows of event time need `event_time`.
+    options of `KeyedDataFrame.process` by keyword; windows of event time need `event_time`.
 
     The result has the key columns, then `window_start`, `window_end` and `window_time` (count
     windows: `window_id`; global windows: nothing), then the columns of `output_type`.
@@ -125,7 +125,7 @@ class WindowedStream(LateDataOption, WindowFolds):
             output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.  By
                 default the columns of the DataFrame without the key's, which the result has anyway.
             side_outputs: The tags whose outputs are wanted, without the tag of late records.
-            **options: The options of `KeyedStream.process`.
+            **options: The options of `KeyedDataFrame.process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -155,7 +155,7 @@ class WindowedStream(LateDataOption, WindowFolds):
                 DDL.  By default anything that pickles.
             output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
             side_outputs: The tags whose outputs are wanted, without the tag of late records.
-            **options: The options of `KeyedStream.process`.
+            **options: The options of `KeyedDataFrame.process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -181,7 +181,7 @@ class WindowedStream(LateDataOption, WindowFolds):
             window_function: The function; for `window_all` an `AllWindowFunction`.
             output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
             side_outputs: The tags whose outputs are wanted, without the tag of late records.
-            **options: The options of `KeyedStream.process`.
+            **options: The options of `KeyedDataFrame.process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -203,7 +203,7 @@ class WindowedStream(LateDataOption, WindowFolds):
             process_window_function: The function; for `window_all` a `ProcessAllWindowFunction`.
             output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
             side_outputs: The tags whose outputs are wanted, without the tag of late records.
-            **options: The options of `KeyedStream.process`.
+            **options: The options of `KeyedDataFrame.process`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -222,7 +222,7 @@ class WindowedStream(LateDataOption, WindowFolds):
     ) -> DataFrame:
         if output_type is None:
             msg = (
-                f"windows need the type of what they give, got output_type={shown(output_type)}; "
+                f"windows need the type of what they give, got output_type={short_repr(output_type)}; "
                 'write it as DDL, such as output_type="total long"'
             )
             raise DeclarationTypeError(msg)
@@ -249,7 +249,7 @@ class WindowResult:
     @classmethod
     def of(
         cls,
-        source: OneInput | TwoInputs,
+        source: OneInput | TwoFrames,
         operator: WindowOperator,
         output_type: Any,
         name: str | None = None,
@@ -294,7 +294,7 @@ class WindowResult:
 
     def over(
         self,
-        source: OneInput | TwoInputs,
+        source: OneInput | TwoFrames,
         late_schema: st.StructType,
         options: ProcessOptions,
     ) -> DataFrame:
@@ -332,7 +332,7 @@ def _same(key: Any) -> Any:
     return key
 
 
-def _check_event_time(assigner: WindowAssigner[Any, Any], source: OneInput | TwoInputs) -> None:
+def _check_event_time(assigner: WindowAssigner[Any, Any], source: OneInput | TwoFrames) -> None:
     """Check that records have times if windows need them.
 
     Raises:

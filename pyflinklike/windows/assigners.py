@@ -21,7 +21,7 @@ import attrs
 
 from pyflinklike._checks import check_count, is_int, note_plain
 from pyflinklike._clock import DurationLike, to_milliseconds
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import T, V, W
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.contexts import RuntimeContext
@@ -151,7 +151,7 @@ def check_timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> in
     """
     if timestamp is None:
         msg = (
-            f"{type(assigner).__name__} needs elements with a timestamp, got {shown(timestamp)} "
+            f"{type(assigner).__name__} needs elements with a timestamp, got {short_repr(timestamp)} "
             "(what PyFlink calls a record with Java's Long.MIN_VALUE timestamp); in a job call "
             "assign_timestamps_and_watermarks before it, over DataFrames give event_time, or use "
             "windows of processing time"
@@ -458,8 +458,8 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
         gap: Any = self._gap if self._extract is None else self._extract(element)
         if not is_int(gap) or gap <= 0:
             msg = (
-                f"Dynamic session time gap must satisfy 0 < gap, got {shown(gap)} for element "
-                f"{shown(element)}; give a positive int of ms"
+                f"Dynamic session time gap must satisfy 0 < gap, got {short_repr(gap)} for element "
+                f"{short_repr(element)}; give a positive int of ms"
             )
             raise DeclarationValueError(msg)
         return (TimeWindow(time, time + gap),)
@@ -495,7 +495,7 @@ def _make_extractor(extractor: Any, name: str) -> Callable[[Any], int]:
     if not isinstance(extractor, SessionWindowTimeGapExtractor):
         otherwise = "give an object that has extract"
         remedy = instance_of(SessionWindowTimeGapExtractor, extractor, otherwise)
-        msg = f"{name} takes a SessionWindowTimeGapExtractor, got {shown(extractor)}; {remedy}"
+        msg = f"{name} takes a SessionWindowTimeGapExtractor, got {short_repr(extractor)}; {remedy}"
         raise DeclarationTypeError(msg)
     return extractor.extract
 

@@ -15,7 +15,7 @@ import attrs
 
 from pyflinklike._checks import check_count
 from pyflinklike._clock import DurationLike, to_milliseconds
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import T, W
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.metric_group import MetricGroup
@@ -208,7 +208,7 @@ class DeltaEvictor(_OneSidedEvictor[T, W]):
         super().__init__(do_evict_after)
         if not callable(delta_function):
             msg = (
-                f"DeltaEvictor takes a function of two elements, got {shown(delta_function)}; "
+                f"DeltaEvictor takes a function of two elements, got {short_repr(delta_function)}; "
                 "for example lambda one, last: abs(one - last)"
             )
             raise DeclarationTypeError(msg)

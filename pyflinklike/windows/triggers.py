@@ -17,7 +17,7 @@ import attrs
 from pyflinklike._checks import check_count
 from pyflinklike._clock import MAX_WATERMARK, DurationLike, to_milliseconds
 from pyflinklike._deprecation import INSIDE, WithoutJava
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import T, W
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.functions.metric_group import MetricGroup
@@ -373,7 +373,7 @@ class PurgingTrigger(Trigger[T, W]):
         given: Any = adopt(nested_trigger, Trigger)
         if not isinstance(given, Trigger):
             remedy = instance_of(Trigger, given, "give for example CountTrigger.of(2)")
-            msg = f"PurgingTrigger takes a Trigger, got {shown(given)}; {remedy}"
+            msg = f"PurgingTrigger takes a Trigger, got {short_repr(given)}; {remedy}"
             raise DeclarationTypeError(msg)
         self.nested_trigger = given
 

@@ -12,7 +12,7 @@ from typing import Any, Generic
 
 import attrs
 
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import IN, OUT, K, T, W
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.functions.code_slips import warn_of_slips
@@ -148,7 +148,7 @@ class AppliedFunction:
         if function is not None and not isinstance(function, kinds):
             names = " or ".join(kind.__name__ for kind in kinds)
             remedy = instance_of(kinds[-1], function, "give an instance of one")
-            msg = f"window_function should be a {names}, got {shown(function)}; {remedy}"
+            msg = f"window_function should be a {names}, got {short_repr(function)}; {remedy}"
             raise DeclarationTypeError(msg)
         warn_of_slips(check_methods(function))
         return cls(function)  # type: ignore[arg-type]  # it is one of the kinds

@@ -98,7 +98,7 @@ class WindowGroups(ABC):
         timestamps: Sequence[int | None],
         watermark: int,
     ) -> PreparedTogether | None:
-        """Prepare to put records into their windows, as `NamespacedFunction.prepare_together`.
+        """Prepare to put records into their windows, as `NamespacedFunction.add_bulk`.
 
         What a fold or an element raises comes as it is.
 

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from pyflinklike._clock import MAX_WATERMARK, TimeDomain
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationError, StateAccessError
 from pyflinklike.functions.contexts import (
     KeyedStateStore,
@@ -163,7 +163,7 @@ class WindowOperator(NamespacedFunction):
         assert self._task is not None
         return self._task.process_element(value, ctx.timestamp(), ctx.get_current_key)
 
-    def prepare_together(
+    def add_bulk(
         self,
         keys: Sequence[Any],
         values: Sequence[Any],
@@ -201,7 +201,7 @@ class WindowOperator(NamespacedFunction):
         tasks = [each for each in frames if isinstance(each.f_locals.get("self"), WindowTask)]
         windows = [each.f_locals.get("window") for each in tasks]
         window = next((each for each in reversed(windows) if isinstance(each, Window)), None)
-        place = "" if window is None else f"window {shown(window)}, "
+        place = "" if window is None else f"window {short_repr(window)}, "
         return _call_in(frames) or self._own_call(tasks, method), f"{place}uid {self._uid!r}"
 
     def _own_call(self, tasks: Iterable[FrameType], method: str) -> str:
@@ -520,7 +520,7 @@ class WindowTask:
         self._current.namespace = namespace
         if self._has_state:
             self._function_context.current_window = window
-            self._alone(shown, window, self._function.clear, self._function_context)
+            self._alone(short_repr, window, self._function.clear, self._function_context)
         if self._merging is not None:
             self._merging.retire(state_window)
 
@@ -545,10 +545,10 @@ class WindowTask:
         self._current.namespace = state_window
         self._contents.clear()
         self._current.namespace = namespace
-        self._alone(shown, window, self._trigger.clear, window, self._trigger_context)
+        self._alone(short_repr, window, self._trigger.clear, window, self._trigger_context)
         if self._has_state:
             self._function_context.current_window = window
-            self._alone(shown, window, self._function.clear, self._function_context)
+            self._alone(short_repr, window, self._function.clear, self._function_context)
         if self._merging is not None:
             self._merging.retire(state_window)
 
@@ -560,7 +560,7 @@ class WindowTask:
         """Return what the trigger says to a timer; `CONTINUE` if it fails."""
         said = [CONTINUE]
         self._alone(
-            shown, window, lambda: said.append(on_time(time, window, self._trigger_context))
+            short_repr, window, lambda: said.append(on_time(time, window, self._trigger_context))
         )
         return said[-1]
 
@@ -606,9 +606,9 @@ class WindowTask:
     def _show(self, window: Window) -> str:
         """Show a window and the contents of the current namespace."""
         try:
-            return f"{shown(window)} of {shown(self._contents.look())}"
+            return f"{short_repr(window)} of {short_repr(self._contents.look())}"
         except Exception:  # of the user's fold, for which there is a letter
-            return shown(window)
+            return short_repr(window)
 
     # Outputs
 
@@ -832,7 +832,7 @@ class _WindowState(KeyedStateStore):
         if self._merging:
             msg = (
                 "Per-window state is not allowed when using merging windows, got "
-                f"{shown(state_descriptor)}; use global_state()"
+                f"{short_repr(state_descriptor)}; use global_state()"
             )
             raise StateAccessError(msg)
         # The getter of its kind refuses what is no descriptor of that kind.

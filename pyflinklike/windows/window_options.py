@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyflinklike._clock import DurationLike, to_milliseconds
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import Self
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.output_tag import OutputTag
@@ -389,7 +389,7 @@ def _default_trigger(assigner: WindowAssigner[Any, Any], env: Any) -> Trigger[An
     if not isinstance(given, Trigger):
         remedy = instance_of(Trigger, given, "return for example CountTrigger.of(10)")
         name = type(assigner).__name__
-        msg = f"get_default_trigger of {name} must return a Trigger, got {shown(given)}; {remedy}"
+        msg = f"get_default_trigger of {name} must return a Trigger, got {short_repr(given)}; {remedy}"
         raise DeclarationTypeError(msg)
     return given
 
@@ -404,7 +404,7 @@ def _check_plain(function: Any, kind: str) -> None:
     if own:
         msg = (
             f"{kind} of windows is given elements only and cannot have open or close, got "
-            f"{shown(function)} with {' and '.join(own)}; do that in the window_function"
+            f"{short_repr(function)} with {' and '.join(own)}; do that in the window_function"
         )
         raise DeclarationTypeError(msg)
 
@@ -418,5 +418,5 @@ def _has_own(function: Any, method: str) -> bool:
 def _check(given: Any, kind: type, what: str, example: str) -> None:
     """Refuse an argument that is not of a kind."""
     if not isinstance(given, kind):
-        msg = f"{what} takes a {kind.__name__}, got {shown(given)}; {instance_of(kind, given, example)}"
+        msg = f"{what} takes a {kind.__name__}, got {short_repr(given)}; {instance_of(kind, given, example)}"
         raise DeclarationTypeError(msg)

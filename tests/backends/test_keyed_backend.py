@@ -12,10 +12,10 @@ pytest.register_assert_rewrite("pyflinklike.conformance", "agreement")
 from agreement import agreement_machine  # noqa: E402
 
 from pyflinklike import HashMapStateBackend, StateBackend  # noqa: E402
-from pyflinklike._changelog.working_state import (  # noqa: E402
+from pyflinklike._changelog.key_group_state import (  # noqa: E402
     KeyedStateBackend,
+    KeyGroupState,
     LocalStateBackend,
-    WorkingState,
 )
 from pyflinklike.backends.heap.dict_tables import HeapTableData  # noqa: E402
 from pyflinklike.backends.heap.ordered_table import new_table  # noqa: E402
@@ -74,9 +74,9 @@ def backend() -> KeyedStateBackend:
 
 def test_nothing_is_kept_warm_unless_a_backend_says_so(backend):
     """Each batch rebuilds its groups from the log."""
-    backend.keep_warm(WorkingState(5, bytes(16)))
+    backend.cache(KeyGroupState(5, bytes(16)))
 
-    assert None is backend.take_warm(5)
+    assert None is backend.pop_cached(5)
 
 
 def test_working_state_is_in_memory_unless_a_backend_says_so(backend):

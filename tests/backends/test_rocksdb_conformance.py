@@ -19,7 +19,7 @@ from hypothesis import settings
 from rocksdb_tasks import in_directory
 
 from pyflinklike import HashMapStateBackend, PredefinedOptions, StateBackend
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.backends.rocksdb.keyed_rocksdb import RocksDBKeyedStateBackend
 from pyflinklike.conformance import StateBackendConformance
 from pyflinklike.state.table import Shape
@@ -59,9 +59,9 @@ class RestlessKeyedStateBackend(RocksDBKeyedStateBackend):
         if any(seen is self._data for seen in self._seen):
             index, tables = self._index, self._data
             RocksDBKeyedStateBackend.enter(self, index, tables)
-            group = WorkingState(index, bytes(16), tables=tables)
+            group = KeyGroupState(index, bytes(16), tables=tables)
             entered, self.enter = self.enter, super().enter
-            self.keep_warm(group)
+            self.cache(group)
             self.enter = entered
 
 

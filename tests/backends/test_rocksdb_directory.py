@@ -15,9 +15,9 @@ import pytest
 from rocksdb_tasks import NONCE, fill, found, found_nonce, kept, leave, only_directory
 
 from pyflinklike import EmbeddedRocksDBStateBackend, PredefinedOptions
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.backends.rocksdb.local_database import LocalDatabase
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.state.current_key import CurrentKey
 
 
@@ -35,7 +35,7 @@ def test_a_directory_open_to_others_is_refused(tmp_path):
     leave(tmp_path)
     only_directory(tmp_path).parent.chmod(0o777)
 
-    with pytest.raises(HostError, match="only this user"):
+    with pytest.raises(SparkSetupError, match="only this user"):
         found(tmp_path)
 
 
@@ -58,7 +58,7 @@ def test_a_damaged_directory_is_begun_anew(tmp_path, how):
             backend, _, group = found(tmp_path)
             backend.close()
             break
-        except HostError:  # what was damaged is deleted
+        except SparkSetupError:  # what was damaged is deleted
             continue
 
     assert None is group
@@ -72,7 +72,7 @@ def test_an_attempt_that_finds_the_directory_taken_works_elsewhere(tmp_path):
     first, _, _ = found(tmp_path)
     second, tables, group = found(tmp_path)
     fill(tables, second.current)
-    kept(second, WorkingState(3, bytes(16)))
+    kept(second, KeyGroupState(3, bytes(16)))
     second.close()
     first.close()
 
@@ -104,7 +104,7 @@ def test_a_place_that_is_no_directory_is_a_clear_error(tmp_path):
     """With what to do."""
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(HostError, match="set_db_storage_paths"):
+    with pytest.raises(SparkSetupError, match="set_db_storage_paths"):
         found(tmp_path / "file" / "below")
 
 
@@ -131,7 +131,7 @@ def test_without_paths_spark_says_where(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_LOCAL_DIRS", ",".join(places))
     for _ in range(2):
         backend = EmbeddedRocksDBStateBackend().create_keyed_state_backend(CurrentKey(), "query/0")
-        backend.take_warm(0)
+        backend.pop_cached(0)
         backend.close()
 
     assert 1 == len(list(tmp_path.iterdir()))

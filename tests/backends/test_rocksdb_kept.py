@@ -10,8 +10,8 @@ import pytest
 from rocksdb_support import BATCHES, contents, run_task
 from rocksdb_tasks import NONCE, found, found_nonce, in_directory, leave
 
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.segments import Declaration, Section
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.backends.rocksdb.keyed_rocksdb import TableOnDisk, from_row, row_at, to_row
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
@@ -21,9 +21,9 @@ KEPT = {"s": TableOnDisk("form", 4, b"\x00g", True), "t": TableOnDisk(None, 0, b
 HEADER_SIZE = 8
 
 
-def state() -> WorkingState:
+def state() -> KeyGroupState:
     """Working state of which every field that is kept differs from its default."""
-    return WorkingState(
+    return KeyGroupState(
         3,
         NONCE,
         7,
@@ -43,7 +43,7 @@ def planted(path, row: bytes, index: int = 3) -> None:
 
 def of_a_later_layout(nonce: bytes) -> bytes:
     """A row whose header says so, whatever follows."""
-    row = to_row(WorkingState(3, nonce, 7), {})
+    row = to_row(KeyGroupState(3, nonce, 7), {})
     return row[:4] + bytes((row[4] + 1,)) + row[5:]
 
 
@@ -100,12 +100,12 @@ def test_what_another_version_kept_is_replaced(tmp_path):
     leave(tmp_path)
     planted(tmp_path, of_a_later_layout(NONCE))
     backend, tables, _ = found(tmp_path)
-    rebuilt = WorkingState(3, bytes(16))
+    rebuilt = KeyGroupState(3, bytes(16))
     backend.enter(3, rebuilt.tables)
     backend.current.key = "a"
     tables["value"].put(None, "of the log")
     backend.drain()
-    backend.keep_warm(rebuilt)
+    backend.cache(rebuilt)
     backend.close()
     backend, _, again = found(tmp_path)
 

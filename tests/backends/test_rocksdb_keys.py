@@ -10,7 +10,7 @@ import pytest
 from rocksdb_tasks import NONCE, in_directory, kept, opened
 
 from pyflinklike import Instant, Row
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.errors import StateValueError
 from pyflinklike.types.frozen_keys import decode, encode
 from pyflinklike.types.key_codec import EncodedKey
@@ -51,8 +51,8 @@ def test_a_key_does_not_see_the_entries_of_a_longer_one(tmp_path):
         backend.current.key = key
         tables["map"].put(1, key)
         tables["list"].append(key)
-    kept(backend, WorkingState(0, NONCE, tables=backend.groups[0]))
-    group = backend.take_warm(0)
+    kept(backend, KeyGroupState(0, NONCE, tables=backend.groups[0]))
+    group = backend.pop_cached(0)
     backend.enter(0, group.tables)
     backend.current.key = "a"
 

@@ -10,7 +10,7 @@ import pytest
 from rocksdb_tasks import NONCE, contents, found, in_directory, kept, leave, opened
 
 from pyflinklike import Row, Types
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.backends.rocksdb.keyed_rocksdb import entries_at
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, Shape, TableSpec
@@ -53,8 +53,8 @@ def test_a_list_with_gaps_on_disk_keeps_its_order(tmp_path):
         tables["list"].append(f"old {at}")
     for at in range(1, 5):
         tables["list"].delete(at)
-    kept(backend, WorkingState(3, NONCE, tables=backend.groups[3]))
-    group = backend.take_warm(3)
+    kept(backend, KeyGroupState(3, NONCE, tables=backend.groups[3]))
+    group = backend.pop_cached(3)
     backend.enter(3, group.tables)
     before = tables["list"].elements()
     tables["list"].delete(5)
@@ -71,7 +71,7 @@ def test_a_key_that_outgrows_its_row_is_spread_and_shrinks_to_nothing(tmp_path):
     group, sizes = None, []
     for begin, end in [(0, 5), (5, 300), (300, 303), (0, 0)]:
         backend, tables, group = found(tmp_path)
-        group = group or WorkingState(3, NONCE, tables=backend.groups[3])
+        group = group or KeyGroupState(3, NONCE, tables=backend.groups[3])
         backend.enter(3, group.tables)
         for backend.current.key in "ab":
             tables["map"].multi_put([(at, f"m{at}") for at in range(begin, end)])
@@ -104,14 +104,14 @@ def test_a_user_key_of_any_type_is_found_again_in_the_next_task(tmp_path, user_k
     spec = TableSpec("any", Shape.MAP, "map", Types.STRING(), Types.PICKLED_BYTE_ARRAY())
     backend = in_directory(tmp_path).create_keyed_state_backend(CurrentKey(), "query/0")
     table = backend.table(spec)
-    group = WorkingState(3, NONCE)
+    group = KeyGroupState(3, NONCE)
     for number in range(3):
         backend.enter(3, group.tables)
         backend.current.key = "a"
         assert (number - 1 if number else MISSING) == table.get(user_key)
         table.put(user_key, number)
         kept(backend, group)
-        group = backend.take_warm(3)
+        group = backend.pop_cached(3)
 
     assert 1 == group.tables["any"].size
     backend.close()
@@ -122,7 +122,7 @@ def test_a_batch_that_reads_ahead_reads_the_same(tmp_path, most_ahead):
     """Whether or not all rows of the group fit into memory."""
     count = 2500
     backend, tables = opened(in_directory(tmp_path), 3)
-    group = WorkingState(3, NONCE, tables=backend.groups[3])
+    group = KeyGroupState(3, NONCE, tables=backend.groups[3])
     for number in range(4):
         backend.enter(3, group.tables)
         for key in range(0, 2 * count, 2):
@@ -137,7 +137,7 @@ def test_a_batch_that_reads_ahead_reads_the_same(tmp_path, most_ahead):
         assert 2 * count == backend.count()
         kept(backend, group)
         backend.enter(3, group.tables)
-        group = backend.take_warm(3)
+        group = backend.pop_cached(3)
         for table in tables.values():
             table.most_ahead = most_ahead
 

@@ -10,12 +10,12 @@ import pytest
 from rocksdb_tasks import NONCE, Everything, fill, in_directory, kept, only_directory, opened
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, PredefinedOptions
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
+    SparkSetupError,
 )
 from pyflinklike.pyflink.datastream.state_backend import (
     CustomStateBackend,
@@ -31,7 +31,7 @@ def test_a_missing_package_is_named(monkeypatch):
     """When the backend is made."""
     monkeypatch.setitem(sys.modules, "rocksdict", None)
 
-    with pytest.raises(HostError, match=r"pip install '\.\[rocksdb\]'"):
+    with pytest.raises(SparkSetupError, match=r"pip install '\.\[rocksdb\]'"):
         EmbeddedRocksDBStateBackend().create_keyed_state_backend(CurrentKey(), "query/0")
 
 
@@ -42,7 +42,7 @@ def test_rocksdb_takes_all_predefined_options(tmp_path, options):
     backend.set_predefined_options(options)
     keyed, tables = opened(backend, 0)
     fill(tables, keyed.current)
-    kept(keyed, WorkingState(0, NONCE, tables=keyed.groups[0]))
+    kept(keyed, KeyGroupState(0, NONCE, tables=keyed.groups[0]))
     keyed.close()
 
     text = next(only_directory(tmp_path).glob("OPTIONS-*")).read_text()
@@ -108,7 +108,7 @@ def test_a_keyed_backend_keeps_the_settings_it_was_made_with(tmp_path):
     backend = in_directory(tmp_path / "first")
     keyed = backend.create_keyed_state_backend(CurrentKey(), "query/0")
     backend.set_db_storage_paths(str(tmp_path / "second"))
-    keyed.take_warm(0)
+    keyed.pop_cached(0)
     keyed.close()
 
     assert ["first"] == [path.name for path in tmp_path.iterdir()]

@@ -19,9 +19,9 @@ from rocksdb_tasks import (
     opened,
 )
 
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.backends.rocksdb.local_database import LocalDatabase
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, TableChanges
 
@@ -59,8 +59,8 @@ def test_a_group_that_was_rebuilt_replaces_what_is_on_disk(tmp_path):
     """Nothing of the former state is left among the new one."""
     leave(tmp_path)
     backend, tables = opened(in_directory(tmp_path), 3)
-    stale = backend.take_warm(3)
-    rebuilt = WorkingState(3, bytes(16))
+    stale = backend.pop_cached(3)
+    rebuilt = KeyGroupState(3, bytes(16))
     backend.enter(3, rebuilt.tables)
     backend.current.key = "z"
     tables["value"].put(None, "only")
@@ -100,7 +100,7 @@ def test_a_state_that_is_not_declared_yet_is_not_lost(tmp_path):
     backend = in_directory(tmp_path).create_keyed_state_backend(CurrentKey(), "query/0")
     backend.table(VALUE)
 
-    assert None is backend.take_warm(3)
+    assert None is backend.pop_cached(3)
     backend.close()
 
 
@@ -134,8 +134,8 @@ def test_a_failed_write_is_a_clear_error_and_leaves_the_former_state(tmp_path, m
     backend.drain()
     monkeypatch.setattr(LocalDatabase, "_db", None, raising=False)
     backend._ensure_database()._db.close()
-    with pytest.raises(HostError, match="set_db_storage_paths"):
-        backend.keep_warm(group)
+    with pytest.raises(SparkSetupError, match="set_db_storage_paths"):
+        backend.cache(group)
     backend.close()
 
     assert NONCE == found_nonce(tmp_path)

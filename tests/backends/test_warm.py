@@ -3,15 +3,15 @@
 
 import pytest
 
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.segments import Declaration, Section
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._clock import TimeDomain
 from pyflinklike.backends.heap.dict_tables import HeapTableData
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.heap.keyed_heap import WarmGroups, weight_of
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Shape, TableSpec
-from pyflinklike.state.timer_agenda import Agenda, timers_table
+from pyflinklike.state.timer_agenda import TimerHeap, timers_table
 from pyflinklike.types import Types
 
 PLENTY = 10**9
@@ -20,7 +20,7 @@ SPEC = TableSpec("t", Shape.SINGLE, "value", Types.LONG())
 
 def group_of(entries):
     """A group of one table."""
-    return WorkingState(0, tables={"t": HeapTableData(SPEC, entries)})
+    return KeyGroupState(0, tables={"t": HeapTableData(SPEC, entries)})
 
 
 @pytest.fixture
@@ -226,16 +226,16 @@ def table_of(shape, entries, stamped=False):
     """A group of one table of strings."""
     user_key = Types.STRING() if shape is Shape.MAP else None
     spec = TableSpec("t", shape, "value", Types.STRING(), user_key, paired=stamped)
-    return WorkingState(0, tables={"t": HeapTableData(spec, entries)})
+    return KeyGroupState(0, tables={"t": HeapTableData(spec, entries)})
 
 
 def timers_of(count):
     """A group of so many timers of one key."""
     name = timers_table(TimeDomain.EVENT_TIME)
     spec = TableSpec(name, Shape.MAP, "timers", user_key_type=Types.LONG())
-    agenda = Agenda({at: {"k": None} for at in range(count)})
+    agenda = TimerHeap({at: {"k": None} for at in range(count)})
     data = HeapTableData(spec, {"k": dict.fromkeys(range(count))} if count else {})
-    return WorkingState(0, tables={name: data}, timers={TimeDomain.EVENT_TIME: agenda})
+    return KeyGroupState(0, tables={name: data}, timers={TimeDomain.EVENT_TIME: agenda})
 
 
 @pytest.mark.parametrize(
@@ -278,8 +278,8 @@ def test_every_part_of_an_entry_has_weight(light, heavy):
         ),
         pytest.param(timers_of(0), timers_of(90), id="timers"),
         pytest.param(
-            WorkingState(0),
-            WorkingState(0, pending={"t": [Section(Declaration(*"tttttt"), b"x" * 9_000)]}),
+            KeyGroupState(0),
+            KeyGroupState(0, pending={"t": [Section(Declaration(*"tttttt"), b"x" * 9_000)]}),
             id="pending",
         ),
     ],
@@ -309,8 +309,8 @@ def test_a_group_with_a_state_that_is_not_declared_yet_is_read_from_its_log(decl
     first.enter(0, tables)
     first.table(spec).put(None, 5)
     first.drain()
-    first.keep_warm(WorkingState(0, b"nonce", 1, tables=tables))
+    first.cache(KeyGroupState(0, b"nonce", 1, tables=tables))
     if declares:
         other.table(spec)
 
-    assert declares is (other.take_warm(0) is not None)
+    assert declares is (other.pop_cached(0) is not None)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.heap.keyed_heap import WarmGroups, measure, slack, weight_of
 from pyflinklike.state.current_key import CurrentKey
@@ -53,7 +53,7 @@ class Working:
     def __init__(self):
         self.backend = HashMapStateBackend().create_keyed_state_backend(CurrentKey(), "weighed")
         self.tables = {spec.name: self.backend.table(spec) for spec in SPECS}
-        self.group = WorkingState(0)
+        self.group = KeyGroupState(0)
         self.backend.enter(0, self.group.tables)
 
     def put(self, name, key, user_key, count, value, deletes=False):

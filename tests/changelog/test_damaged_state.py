@@ -25,10 +25,10 @@ from pyflinklike import (
     ListStateDescriptor,
 )
 from pyflinklike._changelog.entry_codec import decode_entries, encode_entries
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.segments import Declaration, Section, read_segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike._changelog.stored_table import StoredTable, replay
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.testing import KeyedProcessHarness
@@ -261,7 +261,7 @@ def test_a_table_that_is_not_declared_is_refused():
     """Its segment is named."""
     segment = read_segment(sealed(struct.pack("<BII", 1, 9, 0)), PLACE)
     with pytest.raises(CorruptStateError, match=f"{PLACE}: .* got table id 9"):
-        WorkingState(7).read(segment, PLACE)
+        KeyGroupState(7).read(segment, PLACE)
 
 
 @pytest.mark.parametrize("prefix", [b"", b"\x00" * 7, b"\x04" + bytes(7), b"\x00" * 7 + b"\x01"])

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 from group_log_support import Worker, read_cold
 
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.segments import read_segment
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
@@ -55,7 +55,7 @@ def test_groups_that_fill_at_one_pace_are_compacted_in_different_batches():
     compacted = []
     for index in (0, 20, 40, 60):
         store, worker = InMemoryLogStorage(), Worker()
-        worker.group = WorkingState(index)
+        worker.group = KeyGroupState(index)
         worker.batch(store, **{f"key {number}": 0 for number in range(1_000)})
         batches = 0
         while not store.head.snapshot_entries:

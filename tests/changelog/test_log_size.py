@@ -20,14 +20,14 @@ from pyflinklike._changelog.entry_codec import (
     encode_entries,
 )
 from pyflinklike._changelog.key_group_log import KeyGroupLog
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.operator_record import OperatorIdentity
 from pyflinklike._changelog.segment_chain import divide, join, snapshots
 from pyflinklike._changelog.segments import MAX_BYTES, Declaration, Section, Segment, read_segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.errors import CorruptStateError, HostError, StateValueError
+from pyflinklike.errors import CorruptStateError, SparkSetupError, StateValueError
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
@@ -50,7 +50,7 @@ class Worker:
         self.log = KeyGroupLog(
             self.backend, KEY, OperatorIdentity("totals", 8), Cleanup(), self.metrics, limit
         )
-        self.group = WorkingState(0)
+        self.group = KeyGroupState(0)
 
     def batch(self, store: InMemoryLogStorage, *entries: tuple[str, int, Any]) -> None:
         """Load, put or delete entries of `texts`, commit."""
@@ -233,7 +233,7 @@ def test_an_entry_that_no_segment_can_hold_is_refused_with_its_size():
 def test_a_segment_that_is_too_large_for_one_value_is_refused_with_its_size():
     """A snapshot of a harness, for example, which is one value."""
     segment = Segment(bytes(16), b"", {}, [(0, bytes(1_000))])
-    with pytest.raises(HostError, match="may have 1,000 bytes at most, got 1,009"):
+    with pytest.raises(SparkSetupError, match="may have 1,000 bytes at most, got 1,009"):
         segment.to_bytes(1_000)
     assert segment == read_segment(segment.to_bytes(1_009), "test")
     assert MAX_BYTES < 2**31
@@ -247,7 +247,7 @@ def test_a_segment_takes_any_number_of_states(states):
         Section(attrs.evolve(declaration, name=f"s{number}"), b"payload")
         for number in range(states)
     ]
-    (segment,) = divide(sections, WorkingState(0), b"", 2**40)
+    (segment,) = divide(sections, KeyGroupState(0), b"", 2**40)
     found = read_segment(segment.to_bytes(), "test")
 
     assert segment == found
@@ -277,7 +277,7 @@ def test_a_savepoint_is_one_segment_of_whatever_was_divided(store):
         for segment in segments:
             again = read_segment(segment.to_bytes(), "test")
             assert sum(len(payload) for _, payload in again.sections) <= LIMIT
-            group = WorkingState(0)
+            group = KeyGroupState(0)
             group.read(again, "test")
             for section in group.pending["texts"]:
                 changes = decode_entries(section, TEXTS, KEY, 0, "test")
@@ -288,7 +288,7 @@ def test_a_savepoint_is_one_segment_of_whatever_was_divided(store):
 def test_nothing_is_no_segment():
     """A savepoint without sections has nothing to begin a group with."""
     assert [] == list(snapshots([], LIMIT))
-    (only,) = divide([], WorkingState(0), b"parent", LIMIT)
+    (only,) = divide([], KeyGroupState(0), b"parent", LIMIT)
     assert b"parent" == only.parent
     assert only is join([only])
 

@@ -4,8 +4,8 @@
 from group_log_support import Worker
 from tasks import Task
 
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.log_storage import HeadTimes
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
@@ -37,7 +37,7 @@ def test_a_caught_up_group_fires_the_timers_of_others(store):
         return made
 
     away, here = operator(), operator()
-    groups = {away: WorkingState(0), here: WorkingState(0)}
+    groups = {away: KeyGroupState(0), here: KeyGroupState(0)}
     for worker, timer in [(away, 1), (here, 2)]:
         groups[worker] = worker.load(store, store.head, groups[worker])
         worker.process(["k"], [timer], [None])

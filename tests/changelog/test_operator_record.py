@@ -20,10 +20,10 @@ from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
     ROLL_AT,
+    KeyGroupRegistry,
     OperatorIdentity,
     OperatorRecord,
-    Roll,
-    call_roll,
+    register_key_groups,
 )
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.spark._host.blob_map import HEAD_AT
@@ -122,7 +122,7 @@ def test_every_damage_to_a_roll_is_seen(checkpoint):
     """Each flipped bit and each cut."""
     for blob in damaged(checkpoint.blobs[ROLL_CALL][ROLL_AT]):
         with pytest.raises(CorruptStateError, match="operator 0, batch 7: "):
-            Roll.from_bytes(blob, WHERE)
+            KeyGroupRegistry.from_bytes(blob, WHERE)
 
 
 @given(
@@ -131,8 +131,8 @@ def test_every_damage_to_a_roll_is_seen(checkpoint):
 )
 def test_a_roll_survives_as_bytes(record, served_at):
     """Whatever it holds."""
-    roll = Roll(record, served_at)
-    assert roll == Roll.from_bytes(roll.to_bytes(), WHERE)
+    roll = KeyGroupRegistry(record, served_at)
+    assert roll == KeyGroupRegistry.from_bytes(roll.to_bytes(), WHERE)
 
 
 @given(st.text(), st.lists(st.tuples(st.text(), st.text())), st.text())
@@ -255,8 +255,8 @@ def test_a_new_record_knows_the_states_of_its_savepoint(checkpoint):
     other, older = {"kind": "list", "value": "Long"}, {"kind": "list", "value": "Int"}
     storage = Blobs()
     for saved in ({name: other, "former": other}, {"former": older, "latter": other}):
-        call_roll(storage, record, [0], 1, saved)
-        call_roll(storage, attrs.evolve(record, library="later"), [0], 2, saved)
+        register_key_groups(storage, record, [0], 1, saved)
+        register_key_groups(storage, attrs.evolve(record, library="later"), [0], 2, saved)
         written = OperatorRecord.from_bytes(storage.read_segment(RECORD_AT), WHERE)
         assert {**record.states, "former": other} == written.states
 

@@ -12,7 +12,7 @@ from pyflinklike import HashMapStateBackend, Types, ValueStateDescriptor
 from pyflinklike._changelog.checkpoint_logs import merge, read_log
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._runtime.micro_batch import serve
-from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError, SparkSetupError
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
@@ -102,5 +102,5 @@ def test_a_savepoint_has_a_size_that_one_value_can_have():
     snapshot = snapshot_of("a")
     size = len(merge({"group 0": [snapshot]}, 10**6)) - 45  # the header
     assert merge({"group 0": [snapshot]}, size)
-    with pytest.raises(HostError, match=f"may have {size - 1} bytes at most, got {size}"):
+    with pytest.raises(SparkSetupError, match=f"may have {size - 1} bytes at most, got {size}"):
         merge({"group 0": [snapshot]}, size - 1)

@@ -22,7 +22,7 @@ from pyflinklike._changelog.segments import Declaration, Section
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
-from pyflinklike._runtime.micro_batch import EarlyRecords, serve
+from pyflinklike._runtime.micro_batch import PreWatermarkRecords, serve
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.columns.column_tables import ColumnTable
@@ -207,7 +207,7 @@ class Worker:
             {"key": pa.array(keys, pa.string()), "value": np.full(len(keys), value)}
         )
         serve(self.operator, store, 0, self.reader.read(batch))
-        self.operator.group.keep_warm()
+        self.operator.group.cache()
         rows = self.operator.outputs.take().main
         return [value for each in rows for value in each.column("before").to_pylist()]
 
@@ -323,7 +323,13 @@ def test_a_key_is_counted_once():
         return worker.reader.read(pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.string())}))
 
     worker.operator.clock.watermark = 20
-    serve(worker.operator, store, 0, read("a", "b", "a"), early=EarlyRecords(read("b", "c"), 10))
+    serve(
+        worker.operator,
+        store,
+        0,
+        read("a", "b", "a"),
+        early=PreWatermarkRecords(read("b", "c"), 10),
+    )
     first = counted(worker)
     worker.operator.clock.watermark = 30
     serve(worker.operator, store, 0, read("a", "d"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink.common import Configuration
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.state_processor import repartition_state
@@ -19,12 +19,14 @@ def test_a_job_of_the_datastream_api_is_refused_by_name(mode):
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
 
     with pytest.raises(
-        HostError, match=r"got one of Spark Connect; submit .* or set execution\.target"
+        SparkSetupError, match=r"got one of Spark Connect; submit .* or set execution\.target"
     ):
         list(env.from_collection([1]).execute_and_collect())
 
 
 def test_state_is_not_repartitioned_over_connect(spark, tmp_path):
     """Spark's interface is not there; a new checkpoint from a savepoint is the other way."""
-    with pytest.raises(HostError, match=r"not over Spark Connect, got .*connect.*from_savepoint"):
+    with pytest.raises(
+        SparkSetupError, match=r"not over Spark Connect, got .*connect.*from_savepoint"
+    ):
         repartition_state(spark, tmp_path / "checkpoint", 4)

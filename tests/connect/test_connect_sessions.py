@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from spark_support import Feed, at, drain, pickle_by_value, rows_of
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark import key_by
 
 pickle_by_value(__name__)
@@ -76,7 +76,7 @@ def test_a_session_that_refuses_settings_serves_where_they_are_right(
     another.conf.set(PROVIDER, another.conf.get(PROVIDER).replace("RocksDB", "HDFSBacked"))
     refusing(another, monkeypatch, PROVIDER, CHANGELOG)
     with pytest.raises(
-        HostError, match=rf'--conf "{PROVIDER}=.*RocksDB.*" --conf "{CHANGELOG}=true"'
+        SparkSetupError, match=rf'--conf "{PROVIDER}=.*RocksDB.*" --conf "{CHANGELOG}=true"'
     ):
         sums(feed.stream())
 

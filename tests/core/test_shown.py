@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pyflinklike import Row
 from pyflinklike._messages import (
-    shown,
+    short_repr,
     shown_error,
     shown_message,
     shown_state,
@@ -51,7 +51,7 @@ _SMALL = [
 @pytest.mark.parametrize("value", _SMALL, ids=repr)
 def test_a_small_value_is_shown_as_its_repr(value: Any) -> None:
     """What is short stays as it is, dicts in their own order."""
-    assert repr(value) == shown(value)
+    assert repr(value) == short_repr(value)
 
 
 class _Raising:
@@ -87,13 +87,13 @@ class _Endless(list[Any]):
 )
 def test_a_repr_that_fails_is_told_by_its_class(value: Any, expected: str) -> None:
     """The rest of what holds it is shown all the same."""
-    assert expected == shown(value)
+    assert expected == short_repr(value)
 
 
 def test_an_interrupt_in_a_repr_is_no_failure_of_it() -> None:
     """Ctrl-C passes."""
     with pytest.raises(KeyboardInterrupt):
-        shown(_Raising(KeyboardInterrupt()))
+        short_repr(_Raising(KeyboardInterrupt()))
 
 
 def test_what_is_nested_deeply_or_in_itself_is_cut_off() -> None:
@@ -105,26 +105,29 @@ def test_what_is_nested_deeply_or_in_itself_is_cut_off() -> None:
     looped.append(looped)
     row = Row(a=Row(a=Row(a=Row(a=Row(a=1)))))
     table = {"a": {"a": {"a": {"a": {"a": 1}}}}}
-    assert "[[[[[...]]]]]" == shown(deep)
-    assert "[[[[[...]]]]]" == shown(looped)
-    assert "Row(a=Row(a=Row(a=Row(a=Row(...)))))" == shown(row)
-    assert "{'a': {'a': {'a': {'a': {...}}}}}" == shown(table)
+    assert "[[[[[...]]]]]" == short_repr(deep)
+    assert "[[[[[...]]]]]" == short_repr(looped)
+    assert "Row(a=Row(a=Row(a=Row(a=Row(...)))))" == short_repr(row)
+    assert "{'a': {'a': {'a': {'a': {...}}}}}" == short_repr(table)
 
 
 def test_of_what_is_long_the_ends_are_shown() -> None:
     """Of a text, of bytes and of a number its two ends, of a collection the first ones."""
-    text, data = shown("a" + "x" * 10**6 + "z"), shown(b"a" + b"x" * 10**6 + b"z")
+    text, data = short_repr("a" + "x" * 10**6 + "z"), short_repr(b"a" + b"x" * 10**6 + b"z")
     assert ("'ax", "xz'", True) == (text[:3], text[-3:], "x...x" in text)
     assert ("b'ax", "xz'", True) == (data[:4], data[-3:], "x...x" in data)
-    assert ("'a", "z'") == (shown("a" + "\x00" * 300 + "z")[:2], shown("\x00" * 300 + "z")[-2:])
-    assert "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]" == shown(list(range(10**6)))
-    assert "{0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 0, 8: 0, 9: 0, ...}" == shown(
+    assert ("'a", "z'") == (
+        short_repr("a" + "\x00" * 300 + "z")[:2],
+        short_repr("\x00" * 300 + "z")[-2:],
+    )
+    assert "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]" == short_repr(list(range(10**6)))
+    assert "{0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 0, 7: 0, 8: 0, 9: 0, ...}" == short_repr(
         dict.fromkeys(range(10**6), 0)
     )
-    assert "<int of 33220 bits>" == shown(10**10_000)
-    fields = shown(Row(**{f"f{i}": i for i in range(40)}))
+    assert "<int of 33220 bits>" == short_repr(10**10_000)
+    fields = short_repr(Row(**{f"f{i}": i for i in range(40)}))
     assert ("f29=29, ...)", True) == (fields[-12:], fields.startswith("Row(f0=0, f1=1, "))
-    assert "29, ...)>" == shown(Row(*range(40)))[-9:]
+    assert "29, ...)>" == short_repr(Row(*range(40)))[-9:]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +147,7 @@ def test_twenty_megabytes_take_no_memory_to_be_shown(value: Any) -> None:
     """A worker whose element does not fit twice must still be able to tell of it."""
     tracemalloc.start()
     try:
-        text = shown(value)
+        text = short_repr(value)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -159,7 +162,7 @@ def test_twenty_megabytes_take_no_memory_to_be_shown(value: Any) -> None:
 )
 def test_nothing_is_shown_at_length(value: Any) -> None:
     """Whatever it is made of."""
-    assert len(shown(value)) <= 2_000
+    assert len(short_repr(value)) <= 2_000
 
 
 class _Surrogate(Exception):
@@ -175,7 +178,7 @@ def test_whatever_is_shown_can_be_written_as_utf_8(text: str) -> None:
     assert (f"<{escaped}\\udcff>", f"ValueError: <{escaped}\\udcff>", "<\\udcff>", True) == (
         whole_message(error),
         shown_error(error),
-        shown(_Surrogate()),
+        short_repr(_Surrogate()),
         shown_traceback(error).endswith(f"ValueError: <{escaped}\\udcff>\n"),
     )
 

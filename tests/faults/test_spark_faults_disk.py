@@ -18,7 +18,9 @@ from spark_support import until
 pytest.importorskip("rocksdict", reason="rocksdict is not installed (the extra `rocksdb`)")
 
 SEED = 7
-UNUSABLE = r"HostError: EmbeddedRocksDBStateBackend keeps working state on the worker's local disk"
+UNUSABLE = (
+    r"SparkSetupError: EmbeddedRocksDBStateBackend keeps working state on the worker's local disk"
+)
 
 
 @contextlib.contextmanager

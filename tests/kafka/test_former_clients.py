@@ -10,7 +10,7 @@ from kafka_jobs import numbers
 from local_support import local
 
 from pyflinklike import _deprecation as foreign_names
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
 from pyflinklike.pyflink.common import SimpleStringSchema, Types
 from pyflinklike.pyflink.datastream.connectors.kafka import (
     FlinkKafkaConsumer,
@@ -134,7 +134,7 @@ def test_a_producer_that_is_exactly_once_is_refused_when_its_job_starts():
     producer = FlinkKafkaProducer("a", schema, PROPERTIES, semantic=Semantic.EXACTLY_ONCE)
     env.from_collection(["a"]).add_sink(producer)
 
-    with pytest.raises(HostError, match="writes at least once"):
+    with pytest.raises(SparkSetupError, match="writes at least once"):
         env.execute()
 
 

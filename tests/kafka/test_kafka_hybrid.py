@@ -13,7 +13,7 @@ from local_support import local
 
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.kafka import stream_reader
 from pyflinklike.kafka.fetch import fetch
 from pyflinklike.kafka.offsets import OffsetRange
@@ -206,5 +206,5 @@ def test_other_streams_cannot_wait(tmp_path):
     )
     job, _ = job_of(tmp_path, made)
 
-    with pytest.raises(HostError, match="only a KafkaSource can wait"):
+    with pytest.raises(SparkSetupError, match="only a KafkaSource can wait"):
         refuse_what_is_missing(job)

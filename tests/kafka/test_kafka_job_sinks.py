@@ -15,8 +15,8 @@ from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     OutputError,
+    SparkSetupError,
     UserFunctionError,
 )
 from pyflinklike.kafka.offsets import Offsets
@@ -154,7 +154,7 @@ def test_ids_of_records_are_of_a_stream_of_spark(brokers, topic):
     sink = writing(brokers, values_to(topic)).set_property("pyflinklike.recordIds", "true")
     elements.sink_to(sink.build())
 
-    with pytest.raises(HostError, match="recordIds is for streams"):
+    with pytest.raises(SparkSetupError, match="recordIds is for streams"):
         elements.get_execution_environment().execute()
 
 
@@ -200,7 +200,7 @@ def test_secrets_are_not_shown(brokers):
 
 def test_what_is_refused_by_name(brokers):
     """With what to use instead."""
-    with pytest.raises(HostError, match="call set_bounded"):
+    with pytest.raises(SparkSetupError, match="call set_bounded"):
         reading(brokers, "t").set_unbounded(KafkaOffsetsInitializer.latest())
 
 
@@ -219,7 +219,8 @@ def once(brokers, topic, **settings):
 def test_a_sink_that_asks_for_exactly_once_is_refused_when_its_job_starts(brokers, topic):
     """With the one setting that lets all such sinks of a script write, and what each of them gives then."""
     with pytest.raises(
-        HostError, match=r"drop_repeats gives a reader each record once; or give AT_LEAST_ONCE"
+        SparkSetupError,
+        match=r"drop_repeats gives a reader each record once; or give AT_LEAST_ONCE",
     ):
         once(brokers, topic).execute()
     with pytest.raises(DeclarationValueError, match="is 'at-least-once', got 'exactly-once'"):
@@ -252,7 +253,7 @@ def test_a_source_without_an_end_is_not_for_this_process(brokers):
     builder = KafkaSource.builder().set_bootstrap_servers(brokers.servers).set_topics("t")
     source = builder.set_value_only_deserializer(SimpleStringSchema()).build()
 
-    with pytest.raises(HostError, match="or call set_bounded"):
+    with pytest.raises(SparkSetupError, match="or call set_bounded"):
         stream(source).execute_and_collect()
 
 

@@ -19,8 +19,8 @@ from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
 from pyflinklike.pyflink._spark.watermark_feed import SPLIT_WATERMARKS, SplitWatermark, needs_feed
 from pyflinklike.pyflink.common import WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction
-from pyflinklike.spark._wire.parcels import Parcel, cell_of, wrap_to_pass
 from pyflinklike.spark._wire.payloads import payload_to_batch
+from pyflinklike.spark._wire.stage_records import StageRecord, cell_of, wrap_to_pass
 
 
 class Each(KeyedProcessFunction):
@@ -30,7 +30,7 @@ class Each(KeyedProcessFunction):
         yield value
 
 
-def given_by_a_task(brokers: Brokers, count: int) -> tuple[str, int, list[Any], list[Parcel]]:
+def given_by_a_task(brokers: Brokers, count: int) -> tuple[str, int, list[Any], list[StageRecord]]:
     """Its topic, the number of the source, records for the operator, and what passes it.
 
     Args:
@@ -51,12 +51,14 @@ def given_by_a_task(brokers: Brokers, count: int) -> tuple[str, int, list[Any], 
 
     rows = [row for batch in batches for row in zip(*(each.to_pylist() for each in batch.columns))]
     payloads, begin = [row[2] for row in rows if row[0] >= 0], wrap_to_pass(b"")
-    through = [Parcel.from_bytes(each[len(begin) :]) for each in payloads if each.startswith(begin)]
+    through = [
+        StageRecord.from_bytes(each[len(begin) :]) for each in payloads if each.startswith(begin)
+    ]
     mine = [
         record
         for each in payloads
         if not each.startswith(begin)
-        for record in Parcel.from_bytes(cell_of(payload_to_batch(each))).records()
+        for record in StageRecord.from_bytes(cell_of(payload_to_batch(each))).records()
     ]
     return topic, steps.stages[0].entrances[0], mine, through
 

@@ -15,7 +15,7 @@ import pytest
 from kafka_support import Brokers
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from pyflinklike.errors import DeclarationValueError, DeliveryError, HostError
+from pyflinklike.errors import DeclarationValueError, DeliveryError, SparkSetupError
 from pyflinklike.kafka.data_source import batch_writer, stream_writer
 from pyflinklike.kafka.delivery import deliver
 from pyflinklike.kafka.messages import HEADER, Message, RecordIds, check_columns, of_batches
@@ -179,7 +179,7 @@ def test_records_that_differ_have_ids_that_differ(one: Message, other: Message):
 
 def test_ids_are_for_streams():
     """A batch has no number that stays when it runs again."""
-    with pytest.raises(HostError, match="recordIds is for streams"):
+    with pytest.raises(SparkSetupError, match="recordIds is for streams"):
         RecordIds(SimpleNamespace(getLocalProperty=lambda _: None, partitionId=lambda: 0))
 
 
@@ -189,5 +189,5 @@ def test_the_error_names_the_extra_where_the_package_is_missing():
 
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-    assert "HostError: pyflinklike.kafka needs confluent-kafka" in run.stderr
+    assert "SparkSetupError: pyflinklike.kafka needs confluent-kafka" in run.stderr
     assert "pip install '.[kafka]'" in run.stderr

@@ -27,8 +27,8 @@ from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     RequirementError,
+    SparkSetupError,
 )
 from pyflinklike.monitoring import OpenTelemetryListener, PrometheusListener
 from pyflinklike.monitoring.catalogue import CATALOGUE
@@ -371,7 +371,9 @@ def test_a_port_that_is_taken_is_told():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(HostError, match=rf"got '127.0.0.1':{port} .*; give another one, or 0"):
+        with pytest.raises(
+            SparkSetupError, match=rf"got '127.0.0.1':{port} .*; give another one, or 0"
+        ):
             PrometheusListener(port, registry=registry)
     PrometheusListener(registry=registry).close()
 
@@ -430,5 +432,5 @@ def test_what_is_no_provider_is_refused():
 def test_a_listener_is_not_sent_to_a_server(send):
     """PySpark 3.5 would run it in the process of the Connect server, where nobody reads it."""
     listener = PrometheusListener(registry=CollectorRegistry())
-    with pytest.raises(HostError, match=r"got a session of Spark Connect 3\.5"):
+    with pytest.raises(SparkSetupError, match=r"got a session of Spark Connect 3\.5"):
         send(listener)

@@ -19,8 +19,8 @@ from pyflinklike import (
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationValueError,
-    HostError,
     ScanDisabledError,
+    SparkSetupError,
     StaleStateError,
     StateAccessError,
     StoreClosedError,
@@ -301,7 +301,7 @@ def test_a_checkpoint_that_cannot_be_reached_leaves_the_replica_as_it_is(query):
     """The error says so where it is asked to look, and reads go on."""
     with replica_of(query) as replica:
         query.is_away = True
-        with pytest.raises(HostError, match="reached"):
+        with pytest.raises(SparkSetupError, match="reached"):
             replica.refresh()
         assert (1, 1) == (replica["v"].get("a"), replica.metrics.failed_refreshes)
 

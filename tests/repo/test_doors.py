@@ -25,8 +25,8 @@ from pyflinklike import (
     Types,
     ValueState,
 )
-from pyflinklike._exports import DOORS, pin
-from pyflinklike._messages import shown
+from pyflinklike._exports import DOORS, export_public
+from pyflinklike._messages import short_repr
 from pyflinklike.types.row import row_class
 from pyflinklike.upsert import UpsertFunction
 
@@ -179,7 +179,7 @@ def test_a_subclass_of_a_user_stays_the_users():
 def test_a_class_of_rows_is_of_the_door_of_row():
     """Such a class is made when a schema is met, which is after `Row` was pinned."""
     assert row_class(("met", "now")).__module__ == "pyflinklike"
-    assert shown(Row(met="x" * 1_000, now=1)).endswith("now=1)")
+    assert short_repr(Row(met="x" * 1_000, now=1)).endswith("now=1)")
 
 
 def test_pinning_leaves_alone_what_is_not_of_the_package_or_of_another_door():
@@ -193,7 +193,7 @@ def test_pinning_leaves_alone_what_is_not_of_the_package_or_of_another_door():
         "LEVEL": 7,
     }
 
-    pin(door)
+    export_public(door)
 
     assert Row.__module__ == "pyflinklike"
     assert KeyError.__module__ == "builtins"

@@ -85,7 +85,13 @@ ONLY_IN = {
     "vl_convert": ["report"],
     "rocksdict": ["backends.rocksdb.local_database"],
     "psycopg": ["views.postgres", "pyflink.datastream.connectors.jdbc"],
-    "msgspec": ["cdc", "views", "upsert", "_runtime.capsule", "pyflink.datastream.formats.json"],
+    "msgspec": [
+        "cdc",
+        "views",
+        "upsert",
+        "_runtime.failure_snapshot",
+        "pyflink.datastream.formats.json",
+    ],
     "numpy": ["columns"],
     "typing_extensions": ["_type_vars"],  # for type checkers only
     "pytest": ["conformance", "testing"],
@@ -103,7 +109,7 @@ ONLY_FROM = {
     # What needs no state runs on Spark as it does in this process.
     ("pyflink._spark", "pyflink._local"): [
         "pyflink._spark.job_plan",
-        "pyflink._spark.stage_stations",
+        "pyflink._spark.stage_operators",
     ],
     ("stores", "backends.heap"): ["stores.in_memory_store"],
 }
@@ -341,7 +347,7 @@ def test_a_relative_import_in_a_package_is_resolved_from_itself():
         ("", "from pyflinklike._runtime.keyed_operator import X"),
         ("columns.columnar_operator", "from pyflinklike._runtime.assembly import X\nimport numpy"),
         (
-            "spark.keyed_stream",
+            "spark.keyed_data_frame",
             "import pyspark\nimport pandas\nfrom pyflinklike import Row",
         ),
         ("backends.rocksdb.local_database", "import rocksdict"),

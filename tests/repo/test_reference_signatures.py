@@ -18,9 +18,9 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 ROOT = Path(__file__).resolve().parents[2]
 
 WITH_OPTIONS = [
-    "pyflinklike.spark._api.broadcast_streams.BroadcastConnectedStream.process",
-    "pyflinklike.spark._api.keyed_connected_streams.KeyedConnectedStreams.process",
-    "pyflinklike.spark.keyed_stream.KeyedStream.process",
+    "pyflinklike.spark._api.broadcast_data_frame.BroadcastConnectedDataFrame.process",
+    "pyflinklike.spark._api.connected_data_frames.KeyedConnectedDataFrames.process",
+    "pyflinklike.spark.keyed_data_frame.KeyedDataFrame.process",
 ]
 """Methods whose options are a TypedDict in the source."""
 

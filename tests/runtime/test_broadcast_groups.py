@@ -8,7 +8,7 @@ from broadcast_support import LIMITS, TOTAL, Alert
 from two_input_support import BACKENDS
 
 from pyflinklike import Types
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
@@ -39,7 +39,7 @@ class Groups:
                 broadcast_states=(LIMITS,),
             )
         )
-        self.states = [WorkingState(index) for index in range(count)]
+        self.states = [KeyGroupState(index) for index in range(count)]
         self.operator.open()
 
     def give(self, *rules, groups=None):

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.segments import Segment, read_segment
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import (
-    EarlyRecords,
+    PreWatermarkRecords,
     Records,
+    TimerScheduling,
     UnsortedRecords,
-    Waking,
     begin,
     commit,
     end_bounded,
@@ -96,7 +96,7 @@ def test_what_is_due_fires_before_the_records_and_what_they_make_due_after(opera
     """Both clocks have moved before either."""
     storage = InMemoryLogStorage()
     serve(operator, storage, 0, records(-10))
-    operator.group.keep_warm()
+    operator.group.cache()
     operator.clock.watermark = operator.clock.processing_time = 20
     serve(operator, storage, 0, records(5, -15))
 
@@ -110,7 +110,7 @@ def test_what_is_due_fires_before_the_records_and_what_they_make_due_after(opera
 def test_early_records_come_before_what_is_due_under_the_watermark_before(operator):
     """What they make due fires with the rest; all of that is emitted before the watermark."""
     storage = InMemoryLogStorage()
-    early = EarlyRecords(records(-10, 1), 5)
+    early = PreWatermarkRecords(records(-10, 1), 5)
     operator.clock.watermark = 20
     serve(operator, storage, 0, records(2), early=early)
     before, after = operator.outputs.take_apart()
@@ -122,7 +122,7 @@ def test_early_records_come_before_what_is_due_under_the_watermark_before(operat
 
 def test_early_records_are_late_by_the_watermark_before(operator):
     """Those of a time that it had reached are counted, in whatever order they come."""
-    early = EarlyRecords(UnsortedRecords(["k"] * 4, [1] * 4, [6, None, 5, 4]), 5)
+    early = PreWatermarkRecords(UnsortedRecords(["k"] * 4, [1] * 4, [6, None, 5, 4]), 5)
     operator.clock.watermark = 20
     serve(operator, InMemoryLogStorage(), 0, Records(["k"], [1], [20]), early=early)
 
@@ -143,8 +143,8 @@ def test_what_the_caller_has_kept_is_used_instead_of_what_the_backend_has(operat
     """A group that is begun anew has nothing of the one before."""
     storage = InMemoryLogStorage()
     serve(operator, storage, 0, records(1))
-    operator.group.keep_warm()
-    serve(operator, InMemoryLogStorage(), WorkingState(0), records(2))
+    operator.group.cache()
+    serve(operator, InMemoryLogStorage(), KeyGroupState(0), records(2))
 
     assert [("total", 1), ("total", 2)] == outputs(operator)
 
@@ -160,7 +160,7 @@ def test_nothing_is_committed_if_the_function_raises(operator):
 
 def test_a_host_that_calls_by_a_time_notes_when_it_must(operator):
     """Its policy decides, and nothing is noted for a host without one."""
-    waking = Waking(TimeDomain.EVENT_TIME, lambda operator, sweep_at: (sweep_at or 0) + 70)
+    waking = TimerScheduling(TimeDomain.EVENT_TIME, lambda operator, sweep_at: (sweep_at or 0) + 70)
     storage = InMemoryLogStorage()
     served = serve(operator, storage, 0, records(1), waking=waking, served_at=9)
     assert (70, 9) == (served.head.wake_at, served.head.served_at)
@@ -174,7 +174,7 @@ def test_a_group_begins_with_all_that_a_savepoint_holds_of_it(operator):
     """Also where it is in two snapshots."""
     storage = InMemoryLogStorage()
     begin(operator, storage, 0, snapshot("a", 3), served_at=1)
-    operator.group.keep_warm()
+    operator.group.cache()
     begin(operator, storage, 0, snapshot("b", 4), served_at=1)
     cold = opened()
     for key in "ab":
@@ -197,7 +197,7 @@ def test_what_a_group_begins_with_is_written_once(operator):
     """A further snapshot of a savepoint is a further segment; those before stay as they are."""
     storage = InMemoryLogStorage()
     begin(operator, storage, 0, snapshot("a", 3), served_at=1)
-    operator.group.keep_warm()
+    operator.group.cache()
     first = dict(storage.segments)
     served = begin(operator, storage, 0, snapshot("b", 4), served_at=1)
 

@@ -9,7 +9,7 @@ from pyflinklike import TimeDomain
 from pyflinklike._clock import Clock
 from pyflinklike._runtime.timer_queue import KeyedTimerService, TimerQueue
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.state.current_key import CurrentKey
 
 # Deleting
@@ -122,9 +122,9 @@ def test_a_domain_whose_timers_the_host_cannot_fire_refuses_them(queue):
         TimeDomain.PROCESSING_TIME,
         HashMapStateBackend().create_keyed_state_backend(CurrentKey("k"), "tested"),
     )
-    refused = {TimeDomain.PROCESSING_TIME: HostError("use event time")}
+    refused = {TimeDomain.PROCESSING_TIME: SparkSetupError("use event time")}
     service = KeyedTimerService(Clock(), queue, other, refused)
     service.register_event_time_timer(1)
-    with pytest.raises(HostError, match="use event time"):
+    with pytest.raises(SparkSetupError, match="use event time"):
         service.register_processing_time_timer(1)
     assert (1, 0) == (queue.count(), other.count())

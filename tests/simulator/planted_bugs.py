@@ -31,18 +31,18 @@ CHAIN = "_changelog.segment_chain"
 RECORD = "_changelog.operator_record"
 SEGMENTS = "_changelog.segments"
 STORAGE = "_changelog.log_storage"
-WORKING = "_changelog.working_state"
+WORKING = "_changelog.key_group_state"
 BATCH = "_runtime.micro_batch"
 OPERATOR = "_runtime.keyed_operator"
 TIMERS = "_runtime.timer_queue"
-BROADCAST = "_runtime.broadcast_calls"
+BROADCAST = "_runtime.broadcast_invoker"
 OUTPUTS = "_runtime.outputs"
 HEAP = "backends.heap.keyed_heap"
 DICTS = "backends.heap.dict_tables"
 ROCKS = "backends.rocksdb.keyed_rocksdb"
 BACKEND = "backends.state_backend"
-GUARD = "_runtime.call_guard"
-STAGED = "state.staged_tables"
+GUARD = "_runtime.failure_isolation"
+STAGED = "state.write_buffer"
 COLUMNS = "columns.columnar_operator"
 TTL = "state.ttl_table"
 TASK = "spark._host.task"
@@ -109,7 +109,7 @@ BUGS = [
     _bug(
         "a commit that never became durable is believed",
         LOG,
-        "return state if not state.nonce else WorkingState(state.index)",
+        "return state if not state.nonce else KeyGroupState(state.index)",
         "return state",
     ),
     _bug(
@@ -582,7 +582,7 @@ BUGS = [
         unseen="A stream compares the nonce of what is taken with the head's, and the disk gets nonce "
         "and entries in one write at the end of a batch: so what is taken twice is either the state "
         "at the head, or an older one that catches up from the log.  A task that failed forgets what "
-        "it took, bug or not.  The rule is that of `KeyedStateBackend.take_warm`, for hosts without "
+        "it took, bug or not.  The rule is that of `KeyedStateBackend.pop_cached`, for hosts without "
         "a log, and the conformance suite of backends finds the bug.",
     ),
     _bug(

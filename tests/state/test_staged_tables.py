@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.staged_tables import StagedTables
 from pyflinklike.state.table import MISSING, Shape, TableSpec
+from pyflinklike.state.write_buffer import BufferedTables
 from pyflinklike.types import Types
 
 SINGLE = TableSpec("single", Shape.SINGLE, "value", Types.LONG())
@@ -46,7 +46,7 @@ class Tables:
     def of(cls, backend: StateBackend, *, staged: bool) -> Tables:
         """Open a backend in key group 0."""
         made = backend.create_keyed_state_backend(CurrentKey(), "tested")
-        maker = StagedTables(made) if staged else made
+        maker = BufferedTables(made) if staged else made
         opened = cls(made, {spec.name: maker.table(spec) for spec in SPECS})
         made.enter(0, {})
         if staged:

@@ -24,9 +24,9 @@ from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._wire.output_layout import OutputLayout
-from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK
 from pyflinklike.spark._wire.record_readers import BroadcastReader, ConnectedReader, RecordReader
 from pyflinklike.spark._wire.schema import arrow_schema
+from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK
 
 __all__ = ["Behind", "ChainOnSpark", "Stage"]
 

@@ -17,7 +17,12 @@ from program_support import Program, packed_records
 from simulated.tasks import Times
 
 from pyflinklike._changelog.log_storage import Head
-from pyflinklike._changelog.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
+from pyflinklike._changelog.operator_record import (
+    RECORD_AT,
+    ROLL_AT,
+    KeyGroupRegistry,
+    OperatorRecord,
+)
 from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids
@@ -61,9 +66,9 @@ class Checkpoint(OperatorState):
         """Of the operator."""
         return OperatorRecord.from_bytes(self.blobs[ROLL_CALL][RECORD_AT], "tested")
 
-    def roll(self) -> Roll:
+    def roll(self) -> KeyGroupRegistry:
         """Of its key groups."""
-        return Roll.from_bytes(self.blobs[ROLL_CALL][ROLL_AT], "tested")
+        return KeyGroupRegistry.from_bytes(self.blobs[ROLL_CALL][ROLL_AT], "tested")
 
     def heads(self, program: Program) -> dict[int, Head]:
         """By index of the key group."""

@@ -22,7 +22,7 @@ if __name__ == "__main__":
 
     import pyflinklike
     from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-    from pyflinklike.errors import HostError
+    from pyflinklike.errors import SparkSetupError
     from pyflinklike.spark import key_by
 
     class RunningTotal(KeyedProcessFunction):
@@ -39,8 +39,8 @@ if __name__ == "__main__":
         totals = key_by(payments, "user").process(
             RunningTotal(), "user string, total long, found string"
         )
-    except HostError as error:
-        sys.exit(f"HostError: {error}")
+    except SparkSetupError as error:
+        sys.exit(f"SparkSetupError: {error}")
     query = (
         totals.writeStream.format("parquet")
         .option("checkpointLocation", str(root / "checkpoint"))

@@ -27,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyflinklike._changelog.entry_codec import decode_entries, encode_entries, schema_of
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.segments import (
     FORMAT_VERSION,
     Declaration,
@@ -35,7 +36,6 @@ from pyflinklike._changelog.segments import (
     read_segment,
 )
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.types import Instant, Types
@@ -276,7 +276,7 @@ def segments(random: Random) -> Iterator[tuple[bytes, TableSpec, Any]]:
 def use(blob: bytes, spec: TableSpec, key_type: Any, *, regroup: bool) -> None:
     """What a restore does, and then a program that reads all there is."""
     segment: Segment = read_segment(blob, "operator 'crafted', key group 7")
-    group = WorkingState(7)
+    group = KeyGroupState(7)
     group.read(segment, "operator 'crafted', key group 7, segment 0")
     for section in group.pending.get(spec.name, []):
         section.declaration.check(Declaration.of(spec, key_type))

@@ -27,7 +27,7 @@ from pyflinklike._changelog.log_storage import Head
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
-from pyflinklike._runtime.micro_batch import Records, Waking, serve
+from pyflinklike._runtime.micro_batch import Records, TimerScheduling, serve
 from pyflinklike.backends.heap.keyed_heap import WARM_GROUPS
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.testing import KeyedProcessHarness
@@ -76,9 +76,9 @@ class Job:
         """A micro-batch, of a worker that has nothing warm at first."""
         keys = [f"user-{number % 4}" for number in numbers]
         records = Records(keys, numbers, [None] * len(numbers))
-        waking = Waking(wake_at=lambda *_: wake_at)
+        waking = TimerScheduling(wake_at=lambda *_: wake_at)
         serve(self.operator, self.store, 3, records, waking=waking)
-        self.operator.group.keep_warm()
+        self.operator.group.cache()
 
     def contents(self) -> Any:
         """What a worker that has nothing warm finds, whatever the order."""

@@ -7,9 +7,9 @@ from typing import Any
 import attrs
 
 from pyflinklike._changelog.key_group_log import KeyGroupLog
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.log_storage import HeadTimes
 from pyflinklike._changelog.operator_record import OperatorIdentity
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.state.current_key import CurrentKey
@@ -60,9 +60,9 @@ class Worker:
             self.cleanup,
             self.metrics,
         )
-        self.group = WorkingState(0)
+        self.group = KeyGroupState(0)
 
-    def load(self, store: InMemoryLogStorage, group: WorkingState | None = None) -> WorkingState:
+    def load(self, store: InMemoryLogStorage, group: KeyGroupState | None = None) -> KeyGroupState:
         """Bring the group up to the head; what is warm is used if it may be."""
         self.group = self.log.load(store, store.head, self.group if group is None else group)
         self.backend.enter(0, self.group.tables)

@@ -25,7 +25,7 @@ from pyflinklike._changelog.segments import read_segment
 from pyflinklike.spark._host.batch_host import run_batch
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._wire.key_groups import ROLL_CALL
-from pyflinklike.spark._wire.own_columns import BATCH_TIME, KEY_GROUP, LAST_WATERMARK
+from pyflinklike.spark._wire.system_columns import BATCH_TIME, KEY_GROUP, LAST_WATERMARK
 from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader

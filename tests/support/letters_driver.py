@@ -66,7 +66,7 @@ def main(root: Path) -> None:
     from letters_driver import Counts as Imported  # as the workers import it
     from pyspark.sql import SparkSession
 
-    from pyflinklike.spark import foreach_output, key_by
+    from pyflinklike.spark import foreach_batch_output, key_by
 
     settings = json.loads(sys.argv[1])["settings"]
     builder = SparkSession.builder
@@ -91,7 +91,7 @@ def main(root: Path) -> None:
         )
 
     query = (
-        counted.writeStream.foreachBatch(foreach_output(write("main"), {DEAD: write("dead")}))
+        counted.writeStream.foreachBatch(foreach_batch_output(write("main"), {DEAD: write("dead")}))
         .option("checkpointLocation", str(root / "checkpoint"))
         .trigger(availableNow=True)
         .start()

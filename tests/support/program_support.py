@@ -19,9 +19,9 @@ from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._wire.key_groups import group_ids
 from pyflinklike.spark._wire.output_layout import OutputLayout
-from pyflinklike.spark._wire.own_columns import KEY_GROUP
 from pyflinklike.spark._wire.payloads import pack
 from pyflinklike.spark._wire.record_readers import RecordReader
+from pyflinklike.spark._wire.system_columns import KEY_GROUP
 
 _OUTPUT = st.StructType([st.StructField("k", st.StringType()), st.StructField("n", st.LongType())])
 

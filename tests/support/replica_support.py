@@ -20,12 +20,12 @@ import attrs
 
 from pyflinklike import MIN_WATERMARK, HashMapStateBackend, KeyedProcessFunction, Types
 from pyflinklike._changelog.log_storage import HEAD_AT
-from pyflinklike._changelog.operator_record import OperatorRecord, call_roll
+from pyflinklike._changelog.operator_record import OperatorRecord, register_key_groups
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, serve
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.queryable_state import Position, QueryableState
 from pyflinklike.queryable_state.image import Image, Share, Write, image_of, next_image
 from pyflinklike.queryable_state.settings import CACHE_BYTES, Settings
@@ -185,7 +185,7 @@ class FollowedQuery:
         for key, act in records:
             by_group.setdefault(self.group_of(key), []).append((key, act))
         if not of_timers:
-            call_roll(self.called, self.record, by_group, self.now)
+            register_key_groups(self.called, self.record, by_group, self.now)
         served_at = None if of_timers else self.now
         for index, mine in by_group.items():
             self._serve(self.operator, self.stores[index], index, mine, served_at, compact=compact)
@@ -252,14 +252,14 @@ class FollowedQuery:
         if image.position == self._position():
             return None
         if not self.oldest - 1 <= former < self.batch_id:
-            raise HostError("these batches are gone")
+            raise SparkSetupError("these batches are gone")
         writes = [each for batch in self.writes[former + 1 :] for each in batch]
         clock = BatchClock(self.now, self.watermark)
         return next_image(image, writes, self._position(), clock, "tested")
 
     def _check(self) -> None:
         if self.is_away:
-            raise HostError("the checkpoint cannot be reached")
+            raise SparkSetupError("the checkpoint cannot be reached")
 
     def key_type(self, record: OperatorRecord) -> Any:
         """Of the keys."""

@@ -31,7 +31,7 @@ from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike._runtime.micro_batch import Records, Waking, serve
+from pyflinklike._runtime.micro_batch import Records, TimerScheduling, serve
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
@@ -153,10 +153,10 @@ def run_task(
         keys = batch_of(number)
         operator.clock.watermark = number * 1_000
         records = Records(keys, [number] * len(keys), [None] * len(keys))
-        serve(operator, store, 0, records, waking=Waking(wake_at=about_to_commit))
+        serve(operator, store, 0, records, waking=TimerScheduling(wake_at=about_to_commit))
         before(operator)
         outputs = list(operator.outputs.take().main)
-        operator.group.keep_warm()
+        operator.group.cache()
     finally:
         operator.close()
     return outputs

@@ -19,7 +19,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Shape, TableSpec
 
@@ -52,10 +52,10 @@ def opened(
     return backend, tables
 
 
-def kept(backend: Any, group: WorkingState) -> None:
+def kept(backend: Any, group: KeyGroupState) -> None:
     """Commit and keep a group."""
     backend.drain()
-    backend.keep_warm(group)
+    backend.cache(group)
 
 
 def fill(tables: dict[str, Any], current: CurrentKey, number: int = 5) -> None:
@@ -72,15 +72,15 @@ def leave(path: object, nonce: bytes = NONCE, **options: Any) -> None:
     """A first task that fills group 3 and ends."""
     backend, tables = opened(in_directory(path), 3, **options)
     fill(tables, backend.current)
-    kept(backend, WorkingState(3, nonce, 7, tables=backend.groups[3]))
+    kept(backend, KeyGroupState(3, nonce, 7, tables=backend.groups[3]))
     backend.close()
 
 
-def found(path: object, **options: Any) -> tuple[Any, dict[str, Any], WorkingState | None]:
+def found(path: object, **options: Any) -> tuple[Any, dict[str, Any], KeyGroupState | None]:
     """A second task: its backend, its tables, and what it took of group 3."""
     backend, tables = opened(in_directory(path), 3, **options)
-    group = backend.take_warm(3)
-    backend.enter(3, WorkingState(3).tables if group is None else group.tables)
+    group = backend.pop_cached(3)
+    backend.enter(3, KeyGroupState(3).tables if group is None else group.tables)
     return backend, tables, group
 
 

@@ -45,8 +45,8 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark._wire.own_columns import frame_of
 from pyflinklike.spark._wire.schema import arrow_schema
+from pyflinklike.spark._wire.system_columns import frame_of
 from pyflinklike.testing import KeyedProcessHarness
 
 reads_state = pytest.mark.skipif(

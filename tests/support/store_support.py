@@ -26,7 +26,7 @@ from pyflinklike import (
     StateBackend,
     Types,
 )
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
@@ -131,9 +131,9 @@ class Player:
         self.commit()
         operator, durable = self.operator, self.durable
         if verb == "lose":
-            operator.load(durable, durable.head, WorkingState(_GROUP))
+            operator.load(durable, durable.head, KeyGroupState(_GROUP))
         elif verb == "warm":
-            operator.group.keep_warm()
+            operator.group.cache()
             operator.load(durable, durable.head, _GROUP)
         elif verb in ("restart", "move"):
             blob = operator.snapshot() if verb == "move" else b""

@@ -24,9 +24,9 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._changelog.checkpoint_logs import merge, read_log
+from pyflinklike._changelog.key_group_state import LocalStateBackend
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
-from pyflinklike._changelog.working_state import LocalStateBackend
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
@@ -88,7 +88,7 @@ class Stream:
             for index, segments in groups.items():
                 for segment in segments:
                     begin(self.operator, self.stores[index], index, segment)
-                    self.operator.group.keep_warm()
+                    self.operator.group.cache()
 
     def groups_of(self, some: Iterable[Any]) -> list[int]:
         """The key groups of keys."""
@@ -103,7 +103,7 @@ class Stream:
             mine = [each for each in records if self.groups_of([each.key]) == [index]]
             keys_of_mine = [operator.frozen_key(each.key) for each in mine]
             serve(operator, store, index, Records(keys_of_mine, mine, [None] * len(mine)))
-            operator.group.keep_warm()
+            operator.group.cache()
             results += operator.outputs.take().main
         return results
 

@@ -18,7 +18,7 @@ from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike._runtime.micro_batch import NO_RECORDS, Records, Waking, serve
+from pyflinklike._runtime.micro_batch import NO_RECORDS, Records, TimerScheduling, serve
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.functions.process_functions import KeyedProcessFunction
@@ -68,12 +68,12 @@ class Task:
         if watermark is not None:
             operator.clock.watermark = watermark
         batch = Records(*map(list, zip(*records))) if records else NO_RECORDS
-        serve(operator, self.store, _GROUP, batch, waking=Waking(self._domain))
+        serve(operator, self.store, _GROUP, batch, waking=TimerScheduling(self._domain))
         outputs = operator.outputs.take()
         operator.metrics.outputs += len(outputs)
         numbers, self.user_counts = operator.take_metrics()
         self.counts = dict(zip(OperatorMetrics.names(), numbers))
-        operator.group.keep_warm()
+        operator.group.cache()
         operator.close()
         return outputs.main
 

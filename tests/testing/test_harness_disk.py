@@ -16,7 +16,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.errors import HostError, LocalStateError, UserFunctionError
+from pyflinklike.errors import LocalStateError, SparkSetupError, UserFunctionError
 from pyflinklike.testing import KeyedProcessHarness
 
 
@@ -190,4 +190,4 @@ def test_damage_is_told(tmp_path, caplog):
         with pytest.raises(LocalStateError, match="local disk") as raised:
             harness.process_elements((number, None) for number in range(5_000))
 
-        assert isinstance(raised.value, HostError)
+        assert isinstance(raised.value, SparkSetupError)

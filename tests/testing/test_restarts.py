@@ -15,7 +15,7 @@ from restart_cells import CELLS, READ, REFUSED, Cell, given, keeping, ttl, value
 from surroundings import is_installed
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.errors import PyflinklikeError
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
@@ -86,7 +86,7 @@ def _gone_on(cell: Cell, backend: str, through: str) -> Iterator[Any]:
         # What identifies the operator is compared elsewhere: `test_roll_call`.
         wanted = harness._operator.runtime_context.get_max_number_of_parallel_subtasks()
         head = attrs.evolve(store.head, identity="", max_parallelism=wanted)
-        group.load(store, head, WorkingState(0))
+        group.load(store, head, KeyGroupState(0))
         yield harness
 
 

@@ -17,7 +17,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.testing.strategies import values_of
 from pyflinklike.types import Types
 from pyflinklike.types.catalog import type_of
-from pyflinklike.types.growth import UngrownError, growth
+from pyflinklike.types.schema_evolution import NoMigrationError, growth
 
 SCALARS = [
     *(Types.BOOLEAN(), Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BIG_INT()),
@@ -56,7 +56,7 @@ def test_a_scalar_grows_into_what_the_table_says_and_nothing_else(stored):
         if stored == declared or (stored, declared) in WIDER:
             growth(stored, declared)
         else:
-            with pytest.raises(UngrownError, match="does not grow into"):
+            with pytest.raises(NoMigrationError, match="does not grow into"):
                 growth(stored, declared)
 
 
@@ -77,7 +77,7 @@ def test_a_scalar_grows_into_what_the_table_says_and_nothing_else(stored):
 )
 def test_what_does_not_grow_says_why(stored, declared, why):
     """And which verb of a savepoint does it."""
-    with pytest.raises(UngrownError, match=why) as caught:
+    with pytest.raises(NoMigrationError, match=why) as caught:
         growth(stored, declared)
     assert caught.value.remedy.startswith("Savepoint.")
 

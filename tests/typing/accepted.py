@@ -38,7 +38,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.pyflink.datastream import CoProcessFunction, DataStream, WindowedStream
-from pyflinklike.spark import KeyedConnectedStreams, KeyedStream, key_by
+from pyflinklike.spark import KeyedConnectedDataFrames, KeyedDataFrame, key_by
 from pyflinklike.stores import (
     ChangelogRecord,
     Cursor,
@@ -274,8 +274,8 @@ class Totals(KeyedProcessFunction):
 
 def on_spark(
     df: DataFrame,
-    keyed: KeyedStream,
-    both: KeyedConnectedStreams,
+    keyed: KeyedDataFrame,
+    both: KeyedConnectedDataFrames,
     pairs: KeyedCoProcessFunction,
     ones: CoMapFunction,
 ) -> None:

@@ -18,7 +18,7 @@ from pyflinklike import (
     ValueState,
     ValueStateDescriptor,
 )
-from pyflinklike.spark import KeyedConnectedStreams, KeyedStream
+from pyflinklike.spark import KeyedConnectedDataFrames, KeyedDataFrame
 from pyflinklike.stores import KeyValueStoreDescriptor, LruStoreDescriptor, WindowStoreDescriptor
 
 
@@ -85,7 +85,7 @@ names: OutputTag[str] = OutputTag("counts", Types.LONG())  # refused
 OutputTag(1)  # refused
 
 
-def on_spark(keyed: KeyedStream, both: KeyedConnectedStreams, count: States) -> None:
+def on_spark(keyed: KeyedDataFrame, both: KeyedConnectedDataFrames, count: States) -> None:
     """Options that an operator has not, or of another type."""
     keyed.process(count, "n long", event_time="ts")
     keyed.process(count, "n long", evnt_time="ts")  # refused

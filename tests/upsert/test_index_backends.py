@@ -4,7 +4,7 @@
 import pytest
 from index_support import MAKERS, needs_rocksdict, put, rocksdb, values
 
-from pyflinklike.errors import CorruptStateError, HostError, StoreClosedError
+from pyflinklike.errors import CorruptStateError, SparkSetupError, StoreClosedError
 from pyflinklike.upsert import FinalizedValue, PutValue, Tombstone, UpsertState
 
 
@@ -106,7 +106,7 @@ def test_a_directory_that_cannot_be_used_is_said(tmp_path, nothing_stays_in_memo
     (tmp_path / "file").write_text("x")
     state = UpsertState(rocksdb(tmp_path / "file"))
 
-    with pytest.raises(HostError, match="read and write its working state"):
+    with pytest.raises(SparkSetupError, match="read and write its working state"):
         put(state, "a", FinalizedValue("x"))
     with pytest.raises(StoreClosedError):
         values(state, "a")
@@ -124,7 +124,7 @@ def test_damaged_files_are_never_silent(tmp_path, nothing_stays_in_memory):
         damaged[100:20_000] = bytes(19_900)
         file.write_bytes(damaged)
 
-    with pytest.raises(HostError, match="read and write its working state"):
+    with pytest.raises(SparkSetupError, match="read and write its working state"):
         state.multi_get(keys)
     with pytest.raises(StoreClosedError):
         state.snapshot()
@@ -171,7 +171,7 @@ def test_a_move_that_fails_leaves_all_in_memory(tmp_path):
     put(state, "a", FinalizedValue("x"))
     (tmp_path / "d").write_text("in the way")
 
-    with pytest.raises(HostError, match="nothing was put"):
+    with pytest.raises(SparkSetupError, match="nothing was put"):
         put(state, "b", FinalizedValue("y" * 100))
     assert ([FinalizedValue("x"), None], 1) == (values(state, "a", "b"), state.num_records)
 

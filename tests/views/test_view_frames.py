@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pyflinklike import Row
-from pyflinklike.errors import DeclarationTypeError, HostError
+from pyflinklike.errors import DeclarationTypeError, SparkSetupError
 from pyflinklike.views import batch_frame
 from pyflinklike.views.batch_frame import ServedStream
 
@@ -115,7 +115,9 @@ def test_over_connect_a_stream_that_cannot_be_told_has_to_be_named(view, served,
     """Rather than take batch 0 of one for batch 0 of another."""
     served.session = Frame(None, streams=streams).sparkSession
     frame = Frame(pa.table({"id": [1]}))
-    with pytest.raises(HostError, match=rf"got {len(streams)} .*; name the stream: foreachBatch"):
+    with pytest.raises(
+        SparkSetupError, match=rf"got {len(streams)} .*; name the stream: foreachBatch"
+    ):
         view.foreach_batch(frame, 0)
     assert len(view) == 0
 

@@ -27,13 +27,13 @@ from pyflinklike import (
 )
 from pyflinklike._changelog.checkpoint_logs import sections_of
 from pyflinklike._changelog.entry_codec import decode_entries
+from pyflinklike._changelog.key_group_state import LocalStateBackend
 from pyflinklike._changelog.segments import read_segment
-from pyflinklike._changelog.working_state import LocalStateBackend
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.calls import FunctionCalls
 from pyflinklike._runtime.function_kinds import make_keyed_operator
+from pyflinklike._runtime.invokers import UserFunctionInvoker
 from pyflinklike._runtime.micro_batch import Records, UnsortedRecords, serve
 from pyflinklike.aggregations import Max, MinBy, Sum
 from pyflinklike.errors import UserFunctionError
@@ -221,7 +221,7 @@ class Way:
         calls: Any = self.operator._calls
         self.ways = {
             TOGETHER: calls.process,
-            ONE_BY_ONE: partial(FunctionCalls.process, calls),
+            ONE_BY_ONE: partial(UserFunctionInvoker.process, calls),
         }
 
     def batch(self, way: str, records: list[Any], watermark: int, *, in_order: bool = False) -> Any:
@@ -237,7 +237,7 @@ class Way:
             0,
             kind([key for key, _, _ in records], values, [time for _, _, time in records]),
         )
-        operator.group.keep_warm()
+        operator.group.cache()
         outputs, metrics = operator.outputs.take(), operator.take_metrics()
         log = [read_segment(blob, "a log") for _, blob in sorted(self.store.segments.items())]
         return Seen(outputs, metrics, log, {each.name: each for each in operator.group.specs})

@@ -262,7 +262,7 @@ def test_an_element_costs_the_same_whatever_is_in_the_window(backend):
     for size in (20, 1, 2_000, 1):
         records = Records([5] * size, [(5, 7)] * size, [7] * size)
         serve(stream.operator, stream.stores[0], 0, records)
-        stream.operator.group.keep_warm()
+        stream.operator.group.cache()
         logged.append(len(max(stream.stores[0].segments.items())[1]))
     stream.close()
     assert logged[1] == logged[3] < logged[0]

@@ -313,7 +313,7 @@ class WindowStream(Stream):
             keys, values = [each[0] for each in mine], [each[:2] for each in mine]
             serve(operator, store, index, Records(keys, values, [each[2] for each in mine]))
             self.left += left_of(operator)
-            operator.group.keep_warm()
+            operator.group.cache()
             outputs = operator.outputs.take()
             main += outputs.main
             late += [n for _, (n,) in outputs.side.get("late", ((), ()))[1]]

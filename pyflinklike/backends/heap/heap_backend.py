@@ -6,7 +6,7 @@ from __future__ import annotations
 import attrs
 
 from pyflinklike._checks import is_int
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.backends.heap.keyed_heap import HeapKeyedStateBackend
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
@@ -37,10 +37,12 @@ class HashMapStateBackend(StateBackend):
     @max_warm_bytes.validator
     def _check_max_warm_bytes(self, attribute: attrs.Attribute[int], value: int) -> None:
         if not is_int(value):
-            msg = f"max_warm_bytes must be an int of bytes, got {shown(value)}; for example 256 * 1024**2"
+            msg = f"max_warm_bytes must be an int of bytes, got {short_repr(value)}; for example 256 * 1024**2"
             raise DeclarationTypeError(msg)
         if value < 0:
-            msg = f"max_warm_bytes must be at least 0, got {shown(value)}; 0 keeps nothing warm"
+            msg = (
+                f"max_warm_bytes must be at least 0, got {short_repr(value)}; 0 keeps nothing warm"
+            )
             raise DeclarationValueError(msg)
 
     def create_keyed_state_backend(self, current: CurrentKey, owner: str) -> HeapKeyedStateBackend:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pyflinklike._changelog.working_state import WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.backends.heap.dict_tables import HeapTableData
 from pyflinklike.backends.heap.ordered_table import HeapTable, new_table
 from pyflinklike.backends.state_backend import KeyedBackend
@@ -81,7 +81,7 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
     def _charge(self, changes: TableChanges) -> None:
         charge(self._data[changes.spec.name], changes)
 
-    def take_warm(self, index: int) -> WorkingState | None:
+    def pop_cached(self, index: int) -> KeyGroupState | None:
         """Return the working state that this process keeps of a key group, and stop keeping it.
 
         If the state has tables that are not declared now, the result is None: a snapshot would lose
@@ -100,7 +100,7 @@ class HeapKeyedStateBackend(KeyedBackend[HeapTable]):
         table = self._tables.get(name)
         return not data.entries or (table is not None and table.spec == data.spec)
 
-    def keep_warm(self, state: WorkingState) -> None:
+    def cache(self, state: KeyGroupState) -> None:
         """Keep a key group in this process, within the memory bound."""
         WARM_GROUPS.keep((self.owner, state.index), state, self._max_warm_bytes)
 
@@ -124,7 +124,7 @@ _MOST_COUNTED = 4096
 
 
 class _WarmGroup(NamedTuple):
-    group: WorkingState
+    group: KeyGroupState
     size: int
 
 
@@ -147,12 +147,12 @@ class WarmGroups:
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def take(self, owner: Hashable) -> WorkingState | None:
+    def take(self, owner: Hashable) -> KeyGroupState | None:
         """Remove and return a group, if it is here."""
         with self._lock:
             return self._remove(owner)
 
-    def use(self, owner: Hashable) -> WorkingState | None:
+    def use(self, owner: Hashable) -> KeyGroupState | None:
         """Return a group that stays here, now as the one used last; None if it is not here."""
         with self._lock:
             # A dict keeps its order of insertion: out and in again makes the group the newest one.
@@ -163,7 +163,7 @@ class WarmGroups:
             self._count_use(owner)
             return kept.group
 
-    def keep(self, owner: Hashable, group: WorkingState, limit: int) -> None:
+    def keep(self, owner: Hashable, group: KeyGroupState, limit: int) -> None:
         """Put a group back, if it fits in `limit` bytes beside groups that are used as often.
 
         A limit of 0 keeps nothing.  If a group is too large by itself, no other group is dropped for
@@ -267,14 +267,14 @@ class WarmGroups:
                 return dropped
         return None
 
-    def _remove(self, owner: Hashable) -> WorkingState | None:
+    def _remove(self, owner: Hashable) -> KeyGroupState | None:
         kept = self._groups.pop(owner, None)
         if kept is None:
             return None
         self._bytes -= kept.size
         return kept.group
 
-    def _measure(self, group: WorkingState, size: int, limit: int) -> int:
+    def _measure(self, group: KeyGroupState, size: int, limit: int) -> int:
         """Measure groups whose real weight may be far below the bound; a rebuild would take longer.
 
         Returns:
@@ -336,7 +336,7 @@ _AT_ONCE = 8192  # objects in a chunk, so that a pass needs little memory of its
 _small = frozenset({float, bool, type(None), type(MISSING)})
 
 
-def weight_of(group: WorkingState) -> int:
+def weight_of(group: KeyGroupState) -> int:
     """Return an upper bound of a group's bytes; a group that never was measured is measured now."""
     if any(data.weight is None for _, data in _dicts(group)):
         return measure(group)
@@ -346,7 +346,7 @@ def weight_of(group: WorkingState) -> int:
     return _GROUP + _count_pending_bytes(group) + columns + objects * 17 // 16
 
 
-def measure(group: WorkingState) -> int:
+def measure(group: KeyGroupState) -> int:
     """Measure a group by looking at each entry, and return its weight in bytes."""
     for name, data in _dicts(group):
         data.weight = _measure_table(data)
@@ -375,12 +375,12 @@ def charge(data: HeapTableData, changes: TableChanges) -> None:
     data.weight += places + _column(keys) + _entries(spec, changes.entries)
 
 
-def slack(group: WorkingState) -> int:
+def slack(group: KeyGroupState) -> int:
     """Return how many bytes a measurement could take off the weight."""
     return sum((data.weight or 0) - data.measured for _, data in _dicts(group))
 
 
-def _dicts(group: WorkingState) -> Iterator[tuple[str, HeapTableData]]:
+def _dicts(group: KeyGroupState) -> Iterator[tuple[str, HeapTableData]]:
     """Yield the tables over dicts, by name; tables of columns know their weight."""
     for name, data in group.tables.items():
         if isinstance(data, HeapTableData):
@@ -391,7 +391,7 @@ def _total(data: HeapTableData) -> int:
     return (data.weight or 0) + getsizeof(data.entries)
 
 
-def _count_pending_bytes(group: WorkingState) -> int:
+def _count_pending_bytes(group: KeyGroupState) -> int:
     return sum(len(each.payload) for sections in group.pending.values() for each in sections)
 
 

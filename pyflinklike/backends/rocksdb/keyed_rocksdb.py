@@ -21,8 +21,8 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.segments import Declaration, Section
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike.backends.rocksdb.local_database import LocalDatabase, PredefinedOptions
 from pyflinklike.backends.rocksdb.ordered_rows import RocksTableOfAnyShape, new_table
 from pyflinklike.backends.rocksdb.rocks_tables import RocksTableData
@@ -109,7 +109,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
 
     # Between batches
 
-    def take_warm(self, index: int) -> WorkingState | None:
+    def pop_cached(self, index: int) -> KeyGroupState | None:
         """Return a key group as it is on disk; None if a batch took it and has not kept it since."""
         if index in self._taken:
             return None
@@ -139,12 +139,12 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         """
         return not kept.size or self._forms.get(name) == kept.form
 
-    def keep_warm(self, state: WorkingState) -> None:
+    def cache(self, state: KeyGroupState) -> None:
         """Bring the disk to the committed state of a key group, in one write.
 
         Raises:
             LocalStateError: The disk cannot be read; the group is not kept.
-            HostError: The disk cannot be written to.
+            SparkSetupError: The disk cannot be written to.
         """
         index, tables = state.index, state.tables
         current = self._index, self._data
@@ -243,7 +243,7 @@ class TableOnDisk(NamedTuple):
     is_dense: bool
 
 
-def to_row(state: WorkingState, tables: Mapping[str, TableOnDisk]) -> bytes:
+def to_row(state: KeyGroupState, tables: Mapping[str, TableOnDisk]) -> bytes:
     """Write the row of a key group.
 
     Args:
@@ -265,7 +265,7 @@ def to_row(state: WorkingState, tables: Mapping[str, TableOnDisk]) -> bytes:
     return _HEADER.pack(_MAGIC, _LAYOUT) + pickle.dumps(fields, 5)
 
 
-def from_row(row: bytes, index: int) -> tuple[WorkingState, dict[str, TableOnDisk]] | None:
+def from_row(row: bytes, index: int) -> tuple[KeyGroupState, dict[str, TableOnDisk]] | None:
     """Read a row that `to_row` wrote; None if no batch can go on from it.
 
     Args:
@@ -296,8 +296,8 @@ def _state(
     declared: dict[str, int],
     declarations: Mapping[int, Mapping[str, Any]],
     pending: Mapping[str, Iterable[tuple[Mapping[str, Any], bytes, str]]],
-) -> WorkingState:
-    return WorkingState(
+) -> KeyGroupState:
+    return KeyGroupState(
         index,
         nonce,
         next_sequence,

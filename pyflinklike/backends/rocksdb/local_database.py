@@ -37,7 +37,7 @@ from typing import Any
 import attrs
 
 from pyflinklike._checks import install
-from pyflinklike.errors import HostError, LocalStateError
+from pyflinklike.errors import LocalStateError, SparkSetupError
 
 __all__ = [
     "LocalDatabase",
@@ -61,7 +61,7 @@ class LocalDatabase:
         options: Makes RocksDB's options from the module rocksdict.
 
     Raises:
-        HostError: The directory cannot be used.
+        SparkSetupError: The directory cannot be used.
     """
 
     def __init__(self, paths: tuple[str, ...], owner: str, options: Callable[[Any], Any]) -> None:
@@ -182,7 +182,7 @@ class LocalDatabase:
         """Write everything in memory to the disk, and release the directory.
 
         Raises:
-            HostError: The disk is full, or writing to it is not allowed any more.
+            SparkSetupError: The disk is full, or writing to it is not allowed any more.
         """
         try:
             self._release()
@@ -222,7 +222,7 @@ class LocalDatabase:
             return error  # a mistake in this package, not in the disk
         return self._discard_damaged(error)
 
-    def _make_error(self, error: Exception) -> HostError:
+    def _make_error(self, error: Exception) -> SparkSetupError:
         """Release a database that could not be written to; its files stay if they are whole."""
         if is_corruption(error):
             return self._discard_damaged(error)
@@ -352,14 +352,14 @@ def directory_of(paths: tuple[str, ...], owner: str) -> Path:
     """Return the directory of an owner, always the same one, and create its parent.
 
     Raises:
-        HostError: The parent cannot be created, or other users could write to it.
+        SparkSetupError: The parent cannot be created, or other users could write to it.
     """
     return _private_root(Path(_chosen(paths or _default_paths(), owner))) / _file_name(owner)
 
 
-def unusable(path: Path, error: Exception) -> HostError:
+def unusable(path: Path, error: Exception) -> SparkSetupError:
     """Make the error for a directory that cannot be used."""
-    return HostError(message(path, error))
+    return SparkSetupError(message(path, error))
 
 
 def message(path: Path, error: Exception) -> str:
@@ -410,7 +410,7 @@ def _private_root(path: Path) -> Path:
             f"{stat.filemode(found.st_mode)} and owner {found.st_uid}; remove it, or choose "
             "another place with set_db_storage_paths()"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     return root
 
 
@@ -546,7 +546,7 @@ def require_rocksdict(who: str) -> Any:
         who: The name of the feature that needs it, for the message.
 
     Raises:
-        HostError: The package is not installed.
+        SparkSetupError: The package is not installed.
     """
     try:
         import rocksdict
@@ -554,5 +554,5 @@ def require_rocksdict(who: str) -> Any:
         msg = (
             f"{who} needs the package rocksdict, got {error}; {install('rocksdb')} wherever it runs"
         )
-        raise HostError(msg) from error
+        raise SparkSetupError(msg) from error
     return rocksdict

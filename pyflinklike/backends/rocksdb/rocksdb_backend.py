@@ -78,7 +78,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         """Create the tables of one operator instance, with the present settings.
 
         Raises:
-            HostError: rocksdict is not installed.
+            SparkSetupError: rocksdict is not installed.
         """
         require_rocksdict("EmbeddedRocksDBStateBackend")
         return RocksDBKeyedStateBackend(current, owner, self._paths, self._predefined)

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.cdc.change_event import CdcEvent
 from pyflinklike.cdc.column_values import converter_of, json_text
 from pyflinklike.cdc.debezium_decoder import DebeziumDecoder
@@ -79,7 +79,7 @@ def decode_debezium(
     if not isinstance(df, DataFrame):
         msg = (
             "pyflinklike.spark.decode_debezium takes a DataFrame with key, value, partition and "
-            f"offset, got {shown(df)}; decode a single record with pyflinklike.cdc.decode_debezium"
+            f"offset, got {short_repr(df)}; decode a single record with pyflinklike.cdc.decode_debezium"
         )
         raise DeclarationTypeError(msg)
     row = _row_schema(df, schema)
@@ -93,7 +93,7 @@ def decode_debezium(
         placeholder=placeholder,
     )
     if order_type != _ORDER_TYPE and not callable(order):
-        msg = f"order_type is of an order that is a function, got {order_type!r} with order={shown(order)}"
+        msg = f"order_type is of an order that is a function, got {order_type!r} with order={short_repr(order)}"
         raise DeclarationValueError(msg)
     work = FrameDecoder.of(decoder, row, _row_schema(df, f"order_key {order_type}", "order_type"))
     prepare_workers(df.sparkSession)
@@ -263,6 +263,6 @@ def _microseconds(event_time: int | None) -> int | None:
     if event_time is None:
         return None
     if abs(event_time) > _MAX_TIME:
-        msg = f"the time of a change must be in ms since the epoch, got {shown(event_time)}"
+        msg = f"the time of a change must be in ms since the epoch, got {short_repr(event_time)}"
         raise ValueDecodeError(msg)
     return event_time * 1000

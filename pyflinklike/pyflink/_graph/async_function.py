@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from pyflinklike._checks import is_int, is_number
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.state.fold_functions import Function
 
@@ -47,7 +47,7 @@ class AsyncFunction(Function, ABC):
         Raises:
             TimeoutError: Unless it is overridden.
         """
-        msg = f"Async function call has timed out for input: {shown(value)}"
+        msg = f"Async function call has timed out for input: {short_repr(value)}"
         raise TimeoutError(msg)
 
 
@@ -151,7 +151,7 @@ class AsyncRetryStrategy(ABC):
         _check_above_0(max_attempts=max_attempts, initial_delay=initial_delay)
         _check_above_0(max_retry_delay=max_retry_delay)
         if not is_number(multiplier) or multiplier <= 0:
-            msg = f"multiplier should be greater than zero, got {shown(multiplier)}"
+            msg = f"multiplier should be greater than zero, got {short_repr(multiplier)}"
             raise DeclarationValueError(msg)
         predicates = RetryPredicate(result_predicate, exception_predicate)
         return _Retries(max_attempts, initial_delay, max_retry_delay, multiplier, predicates)
@@ -182,5 +182,5 @@ class _Retries(AsyncRetryStrategy):
 def _check_above_0(**numbers: Any) -> None:
     for name, number in numbers.items():
         if not is_int(number) or number <= 0:
-            msg = f"{name} should be greater than zero, got {shown(number)}"
+            msg = f"{name} should be greater than zero, got {short_repr(number)}"
             raise DeclarationValueError(msg)

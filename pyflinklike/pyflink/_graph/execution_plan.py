@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from pyflinklike._checks import install
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationValueError, RequirementError
 from pyflinklike.pyflink._graph.job import JobGraph
 from pyflinklike.pyflink._graph.nodes import (
@@ -107,7 +107,7 @@ def draw_picture(graph: JobGraph, form: str) -> str:
         return mermaid(graph)
     if form == "svg":
         return svg(graph)
-    msg = f"explain takes 'mermaid' or 'svg', got {shown(form)}; give one of them"
+    msg = f"explain takes 'mermaid' or 'svg', got {short_repr(form)}; give one of them"
     raise DeclarationValueError(msg)
 
 

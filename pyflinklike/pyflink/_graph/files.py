@@ -30,9 +30,9 @@ import attrs
 
 from pyflinklike._clock import DurationLike, to_milliseconds, wall_clock
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._paths import local_path
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
 from pyflinklike.pyflink._graph.sinks import Renaming, Sink, SinkWriter, java_text
 from pyflinklike.pyflink._graph.sources import Source
 from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation, Types
@@ -93,7 +93,7 @@ class FileSource(Source):
             remedy = _other_format(
                 BulkFormat, stream_format, "for_bulk_file_format", "StreamFormat.text_line_format()"
             )
-            msg = f"it takes a StreamFormat, got {shown(stream_format)}; {remedy}"
+            msg = f"it takes a StreamFormat, got {short_repr(stream_format)}; {remedy}"
             raise DeclarationTypeError(msg)
         return _source_of(stream_format, paths)
 
@@ -115,7 +115,7 @@ class FileSource(Source):
                 "for_record_stream_format",
                 "ParquetColumnarRowInputFormat",
             )
-            msg = f"it takes a BulkFormat, got {shown(bulk_format)}; {remedy}"
+            msg = f"it takes a BulkFormat, got {short_repr(bulk_format)}; {remedy}"
             raise DeclarationTypeError(msg)
         return _source_of(bulk_format, paths)
 
@@ -147,7 +147,7 @@ class FileSource(Source):
         A file counts as soon as it has its name: write it under a hidden name, and rename it.
 
         Raises:
-            HostError: A path is not on this machine, or does not exist.
+            SparkSetupError: A path is not on this machine, or does not exist.
         """
         new = {each for each in map(_absolute, self._files()) if each not in known}
         times = {each: _read_modification_time(each) for each in new}
@@ -163,7 +163,7 @@ class FileSource(Source):
         """Return the paths of the files that exist, in order.
 
         Raises:
-            HostError: A path is not on this machine, or does not exist.
+            SparkSetupError: A path is not on this machine, or does not exist.
         """
         return [_absolute(each) for each in self._files()]
 
@@ -175,7 +175,7 @@ class FileSource(Source):
         """Yield the elements of the files of one instance, without event times.
 
         Raises:
-            HostError: The source looks for new files, or a path is not on this machine, or does not
+            SparkSetupError: The source looks for new files, or a path is not on this machine, or does not
                 exist.
         """
         if self.discovery_interval is not None:
@@ -188,7 +188,7 @@ class FileSource(Source):
         for path in map(local_path, self.paths):
             if not path.exists():
                 msg = f"a FileSource reads files that are there, got {str(path)!r}, which is not; check the path"
-                raise HostError(msg)
+                raise SparkSetupError(msg)
             yield from _files(path)
 
     def _elements(self, files: Iterable[Path]) -> Iterator[tuple[Any, int | None]]:
@@ -239,10 +239,10 @@ class FileSourceBuilder:
             file_enumerator: Not used.
 
         Raises:
-            HostError: Always.
+            SparkSetupError: Always.
         """
-        msg = f"a FileSource finds its files by itself, got {shown(file_enumerator)}; leave it out"
-        raise HostError(msg)
+        msg = f"a FileSource finds its files by itself, got {short_repr(file_enumerator)}; leave it out"
+        raise SparkSetupError(msg)
 
     def set_split_assigner(self, split_assigner: Any) -> NoReturn:
         """Refuse to choose who reads a file: the host says which task does.
@@ -251,10 +251,10 @@ class FileSourceBuilder:
             split_assigner: Not used.
 
         Raises:
-            HostError: Always.
+            SparkSetupError: Always.
         """
-        msg = f"a file is read by the task that the host says, got {shown(split_assigner)}; leave it out"
-        raise HostError(msg)
+        msg = f"a file is read by the task that the host says, got {short_repr(split_assigner)}; leave it out"
+        raise SparkSetupError(msg)
 
     def build(self) -> FileSource:
         """Make the source."""
@@ -282,7 +282,7 @@ class FileFormat(WithoutJava, ABC):
             path: The path of the file.
 
         Raises:
-            HostError: The file is damaged, or holds something else.
+            SparkSetupError: The file is damaged, or holds something else.
         """
 
 
@@ -484,7 +484,7 @@ class RollingPolicy(WithoutJava):
         rollover_interval: int = 60_000,  # noqa: ARG004  accepted for the sake of scripts
         inactivity_interval: int = 60_000,  # noqa: ARG004
     ) -> DefaultRollingPolicy:
-        """Roll by size.  Times end no file here: files are seen only when a batch or job ends.
+        """KeyGroupRegistry by size.  Times end no file here: files are seen only when a batch or job ends.
 
         Args:
             part_size: The size in bytes at which a file ends.
@@ -599,7 +599,7 @@ class FileSink(Sink):
             remedy = "give Encoder.simple_string_encoder()"
             if isinstance(encoder, BulkWriterFactory):
                 remedy = "this is a BulkWriterFactory: call for_bulk_format"
-            msg = f"it takes an Encoder, got {shown(encoder)}; {remedy}"
+            msg = f"it takes an Encoder, got {short_repr(encoder)}; {remedy}"
             raise DeclarationTypeError(msg)
         return FileSinkBuilder(FileSink(str(base_path), encoder))
 
@@ -620,7 +620,7 @@ class FileSink(Sink):
         if not isinstance(writer_factory, BulkWriterFactory):
             example = "give for example ParquetBulkWriters.for_row_type(row_type)"
             remedy = instance_of(BulkWriterFactory, writer_factory, example)
-            msg = f"it takes a BulkWriterFactory, got {shown(writer_factory)}; {remedy}"
+            msg = f"it takes a BulkWriterFactory, got {short_repr(writer_factory)}; {remedy}"
             raise DeclarationTypeError(msg)
         policy = OnCheckpointRollingPolicy()
         return BulkFormatBuilder(FileSink(str(base_path), writer_factory, rolling_policy=policy))
@@ -689,13 +689,13 @@ class FileSinkBuilder:
             compactor: Not used.
 
         Raises:
-            HostError: Always.
+            SparkSetupError: Always.
         """
         msg = (
-            f"a FileSink does not put small files together, got {shown(strategy)}; leave it out, call "
+            f"a FileSink does not put small files together, got {short_repr(strategy)}; leave it out, call "
             "set_parallelism for fewer files, or put them together with Spark"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
     def disable_compact(self) -> FileSinkBuilder:
         """Do nothing: small files are not put together here."""
@@ -725,7 +725,7 @@ class BulkFormatBuilder(FileSinkBuilder):
         if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
             msg = (
                 f"rolling_policy must be OnCheckpointRollingPolicy for bulk formats, got "
-                f"{shown(rolling_policy)}; give RollingPolicy.on_checkpoint_rolling_policy()"
+                f"{short_repr(rolling_policy)}; give RollingPolicy.on_checkpoint_rolling_policy()"
             )
             raise DeclarationTypeError(msg)
         return super().with_rolling_policy(rolling_policy)
@@ -738,7 +738,7 @@ OutputFileConfig.OutputFileConfigBuilder = OutputFileConfigBuilder
 
 
 @attrs.define
-class _Part:
+class _PartFile:
     """A file that is being written."""
 
     file: IO[bytes]
@@ -776,8 +776,8 @@ class _FileWriter:
     def __init__(self, sink: FileSink, type_info: TypeInformation, name: str) -> None:
         self._sink, self._type_info = sink, type_info
         self._folder, self._name = local_path(sink.base_path).absolute(), name
-        self._open: dict[str, _Part] = {}
-        self._written: list[_Part] = []
+        self._open: dict[str, _PartFile] = {}
+        self._written: list[_PartFile] = []
         is_text = isinstance(type_info, PickledByteArrayTypeInfo)
         self._text = str if is_text else lambda value: java_text(value, type_info)
 
@@ -808,13 +808,13 @@ class _FileWriter:
         for part in self._written:
             part.hidden.unlink(missing_ok=True)
 
-    def _begin(self, bucket: str) -> _Part:
+    def _begin(self, bucket: str) -> _PartFile:
         config, folder = self._sink.file_config, self._folder / bucket
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{config.part_prefix}-{self._name}-{len(self._written)}{config.part_suffix}"
         hidden = folder / f".{name}.inprogress.{uuid.uuid4()}"
         file = hidden.open("xb")
-        part = self._open[bucket] = _Part(file, self._writer_of(file), hidden, folder / name)
+        part = self._open[bucket] = _PartFile(file, self._writer_of(file), hidden, folder / name)
         self._written.append(part)
         return part
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import cloudpickle
 
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import DeclarationTypeError
 
 __all__ = ["copy_function", "own_copy"]
@@ -31,7 +31,7 @@ def copy_function(function: F) -> F:
     except Exception as error:
         msg = (
             "a function must be one that cloudpickle can write, with all that it refers to, got "
-            f"{shown(function)}: {shown_error(error)}; make connections, locks and files in open()"
+            f"{short_repr(function)}: {shown_error(error)}; make connections, locks and files in open()"
         )
         raise DeclarationTypeError(msg) from error
 

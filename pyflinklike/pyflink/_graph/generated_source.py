@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from pyflinklike._checks import is_int
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UserFunctionError
 from pyflinklike.pyflink._graph.function_copies import copy_function
 from pyflinklike.pyflink._graph.sources import NumberSequenceSource, Source
@@ -40,7 +40,7 @@ class RateLimiterStrategy:
             DeclarationValueError: `records_per_second` is no int above 0.
         """
         if not is_int(records_per_second) or records_per_second < 1:
-            msg = f"a rate is an int above 0, got {shown(records_per_second)}; give for example 5"
+            msg = f"a rate is an int above 0, got {short_repr(records_per_second)}; give for example 5"
             raise DeclarationValueError(msg)
         return RateLimiterStrategy(records_per_second)
 
@@ -73,7 +73,7 @@ class DataGeneratorSource(Source):
     ) -> None:
         _check(generator_function, count, rate_limiter_strategy)
         if type_info is not None and not isinstance(type_info, TypeInformation):
-            msg = f"type_info is a TypeInformation, got {shown(type_info)}; give for example Types.INT()"
+            msg = f"type_info is a TypeInformation, got {short_repr(type_info)}; give for example Types.INT()"
             raise DeclarationTypeError(msg)
         self._function, self._count = copy_function(generator_function), count
         self.rate = (
@@ -123,15 +123,17 @@ class DataGeneratorSource(Source):
 
 def _check(function: Any, count: Any, rate: Any) -> None:
     if not callable(function):
-        msg = f"a generator function takes a number, got {shown(function)}; give for example str"
+        msg = (
+            f"a generator function takes a number, got {short_repr(function)}; give for example str"
+        )
         raise DeclarationTypeError(msg)
     if (count is None) is (rate is None):
         which = "none" if count is None else "both"
         msg = f"generated elements have a count or a rate, got {which}; give count=1000, or RateLimiterStrategy.per_second(5)"
         raise DeclarationValueError(msg)
     if rate is not None and not isinstance(rate, RateLimiterStrategy):
-        msg = f"it takes a RateLimiterStrategy, got {shown(rate)}; give RateLimiterStrategy.per_second(5)"
+        msg = f"it takes a RateLimiterStrategy, got {short_repr(rate)}; give RateLimiterStrategy.per_second(5)"
         raise DeclarationTypeError(msg)
     if count is not None and (not is_int(count) or count < 1):
-        msg = f"a count is an int above 0, got {shown(count)}; give for example 1000"
+        msg = f"a count is an int above 0, got {short_repr(count)}; give for example 1000"
         raise DeclarationValueError(msg)

@@ -15,8 +15,8 @@ from typing import Any
 import attrs
 
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import instance_of, shown
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike._messages import instance_of, short_repr
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
 from pyflinklike.pyflink._graph.sources import Source
 from pyflinklike.types import TypeInformation
 
@@ -44,7 +44,7 @@ class HybridSource(Source):
             first_source: The source that is read first.
 
         Raises:
-            DeclarationTypeError, HostError: It is no source, or workers cannot read it.
+            DeclarationTypeError, SparkSetupError: It is no source, or workers cannot read it.
         """
         return HybridSourceBuilder((_check_part(first_source),))
 
@@ -113,7 +113,7 @@ class HybridSource(Source):
         """Yield the elements of all sources, one after the other.
 
         Raises:
-            HostError: A source cannot be read in this process.
+            SparkSetupError: A source cannot be read in this process.
         """
         assert (index, parallelism) == (0, 1)
         for part in self.parts:
@@ -148,11 +148,11 @@ def _splits_of(part: Source) -> list[str]:
 def _check_part(source: Any) -> Source:
     if not isinstance(source, Source):
         remedy = instance_of(Source, source, "give for example a FileSource")
-        msg = f"a HybridSource has sources, got {shown(source)}; {remedy}"
+        msg = f"a HybridSource has sources, got {short_repr(source)}; {remedy}"
         raise DeclarationTypeError(msg)
     if not source.is_read_anywhere:
         msg = f"the sources of a HybridSource are read by workers, got {source.identity}; use union for it"
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     return source
 
 
@@ -169,7 +169,7 @@ class HybridSourceBuilder(WithoutJava):
             source: The source that is read next.
 
         Raises:
-            DeclarationTypeError, HostError: It is no source, or workers cannot read it.
+            DeclarationTypeError, SparkSetupError: It is no source, or workers cannot read it.
             DeclarationValueError: The source before does not end, or has elements of another type.
         """
         _check_part(source)

@@ -13,10 +13,10 @@ import attrs
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.functions.dead_letters import DeadLetters
 from pyflinklike.pyflink._graph.nodes import (
-    Fold,
     FromSource,
     KeyBy,
     Keyed,
+    KeyedFold,
     Node,
     Partition,
     SideOutput,
@@ -115,7 +115,7 @@ class JobGraph:
         }
 
 
-_STATEFUL = (Keyed, Fold, TwoInputs, WithBroadcast)
+_STATEFUL = (Keyed, KeyedFold, TwoInputs, WithBroadcast)
 
 
 def _is_side_output(node: Node) -> bool:

@@ -11,7 +11,7 @@ from enum import Enum
 from threading import Event
 from typing import Any, Protocol
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._graph.job import Job
 
 __all__ = ["DrivenRun", "Host", "JobRun", "JobStatus", "SavepointRequest"]
@@ -232,7 +232,7 @@ class DrivenRun(ABC):
                 f"a savepoint is taken of a job that runs, got one for {request.path!r} of a job that is "
                 f"{self._status.value}; ask for it before"
             )
-            request.finish(HostError(msg))
+            request.finish(SparkSetupError(msg))
 
     def _end_with(self, status: JobStatus) -> None:
         self._status = status
@@ -249,13 +249,13 @@ class DrivenRun(ABC):
         """Take a savepoint, between two steps of the work; return False if now is not the time.
 
         Raises:
-            HostError: The job cannot have one.
+            SparkSetupError: The job cannot have one.
         """
         msg = (
             f"a savepoint is of a job in streaming mode, got one for {request.path!r} of a job in batch "
             "mode; set execution.runtime-mode to STREAMING"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
     def _finish_early(self) -> None:
         """End a job that was stopped with a savepoint: all that it has written becomes visible."""

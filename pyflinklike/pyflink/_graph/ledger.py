@@ -47,7 +47,7 @@ class Ledger:
             renamings: The hidden and final names of its files.
 
         Raises:
-            HostError: Another run has taken the folder, and writes the micro-batch itself.
+            SparkSetupError: Another run has taken the folder, and writes the micro-batch itself.
         """
         if self._check_lock is not None:
             self._check_lock()

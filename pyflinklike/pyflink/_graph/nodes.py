@@ -16,7 +16,7 @@ a node yields are of its `type_info`.
 | `KeyBy` `Partition` `SideOutput` | 1 | |
 | `Union` | 1 or more | |
 | `Keyed` | a `KeyBy` | with state and timers of keys |
-| `Fold` | a `KeyBy` | `pyflinklike.aggregations.Fold`, running or final by the mode |
+| `KeyedFold` | a `KeyBy` | `pyflinklike.aggregations.Fold`, running or final by the mode |
 | `TwoInputs` | 2 | keyed if both are `KeyBy`, else without state |
 | `WithBroadcast` | 2, the second broadcast | keyed if the first is `KeyBy` |
 | `ToSink` | 1 | |
@@ -43,10 +43,10 @@ __all__ = [
     "AsyncWait",
     "Filter",
     "FlatMap",
-    "Fold",
     "FromSource",
     "KeyBy",
     "Keyed",
+    "KeyedFold",
     "Map",
     "Node",
     "Partition",
@@ -248,7 +248,7 @@ class Keyed(Node):
 
 
 @attrs.frozen(kw_only=True)
-class Fold(Node):
+class KeyedFold(Node):
     """The fold of the elements of each key.  Its input is a `KeyBy`.
 
     In streaming mode every element yields the fold so far; in batch mode each key yields its fold

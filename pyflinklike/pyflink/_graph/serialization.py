@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, OutputError
 from pyflinklike.types import TypeInformation, Types
 
@@ -78,7 +78,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         try:
             self._charset = codecs.lookup(charset).name
         except (LookupError, TypeError) as error:
-            msg = f"a charset is one that Python knows, got {shown(charset)}; give for example 'UTF-8'"
+            msg = f"a charset is one that Python knows, got {short_repr(charset)}; give for example 'UTF-8'"
             raise DeclarationValueError(msg) from error
 
     def serialize(self, element: Any) -> bytes:
@@ -88,9 +88,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
             OutputError: The element is no text.
         """
         if not isinstance(element, str):
-            msg = (
-                f"SimpleStringSchema writes text, got {shown(element)}; map elements to str before"
-            )
+            msg = f"SimpleStringSchema writes text, got {short_repr(element)}; map elements to str before"
             raise OutputError(msg)
         return element.encode(self._charset, "replace")
 
@@ -143,7 +141,9 @@ class RowFieldExtractorSchema(SerializationSchema):
 
     def __init__(self, field_index: int) -> None:
         if not isinstance(field_index, int) or field_index < 0:
-            msg = f"Field index must be non-negative, got: {shown(field_index)}; give 0 or more"
+            msg = (
+                f"Field index must be non-negative, got: {short_repr(field_index)}; give 0 or more"
+            )
             raise DeclarationValueError(msg)
         self._index = field_index
 
@@ -156,7 +156,7 @@ class RowFieldExtractorSchema(SerializationSchema):
         try:
             field = element[self._index]
         except (TypeError, LookupError) as error:
-            msg = f"RowFieldExtractorSchema({self._index}) needs rows with that field, got {shown(element)}"
+            msg = f"RowFieldExtractorSchema({self._index}) needs rows with that field, got {short_repr(element)}"
             raise OutputError(msg) from error
         rule = f"RowFieldExtractorSchema({self._index}) writes a field of bytes"
         return None if field is None else _bytes(field, rule)
@@ -164,7 +164,7 @@ class RowFieldExtractorSchema(SerializationSchema):
 
 def _bytes(value: Any, rule: str) -> bytes:
     if not isinstance(value, (bytes, bytearray)):
-        msg = f"{rule}, got {shown(value)}; encode it in a map function before"
+        msg = f"{rule}, got {short_repr(value)}; encode it in a map function before"
         raise OutputError(msg)
     return bytes(value)
 
@@ -196,5 +196,5 @@ def check_schema(schema: Any, kind: type) -> None:
     """
     if not isinstance(schema, kind):
         remedy = instance_of(kind, schema, "give for example SimpleStringSchema()")
-        msg = f"it takes a {kind.__name__}, got {shown(schema)}; {remedy}"
+        msg = f"it takes a {kind.__name__}, got {short_repr(schema)}; {remedy}"
         raise DeclarationTypeError(msg)

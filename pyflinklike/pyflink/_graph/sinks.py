@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 import attrs
 
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
 from pyflinklike.types.basic_types import FloatTypeInfo
 from pyflinklike.types.row_types import RowTypeInfo, TupleTypeInfo
@@ -70,14 +70,14 @@ class Renaming(NamedTuple):
         """Check that this process can rename the file.
 
         Raises:
-            HostError: The driver cannot see a file that a task has written.
+            SparkSetupError: The driver cannot see a file that a task has written.
         """
         if not self.hidden.exists():
             msg = (
                 "a FileSink writes to a file system that the driver and all workers have mounted, got "
                 f"no {str(self.hidden)!r} on the driver, which a task has written; give such a path"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
 
 
 class SinkWriter(Protocol):
@@ -116,7 +116,7 @@ class Sink(WithoutJava):
             configuration: The settings of the job, by key.
 
         Raises:
-            HostError: It cannot; the message names the setting to change.
+            SparkSetupError: It cannot; the message names the setting to change.
         """
 
     def remove_unfinished(self, name: str) -> None:
@@ -142,13 +142,13 @@ class Sink(WithoutJava):
             name: The name of the writer, for names of files; None for a random one.
 
         Raises:
-            HostError: It cannot be written in this process.
+            SparkSetupError: It cannot be written in this process.
         """
         msg = (
             f"{type(self).__name__} is written by Spark only, got elements of {type_info!r} for "
             f"instance {index + 1} of {parallelism} of the local runner; set execution.target to spark"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
 
 class SinkMaker(WithoutJava, ABC):

@@ -77,7 +77,7 @@ class ReadParts:
             index: The number of the instance, from 0.
 
         Raises:
-            HostError: This process cannot read the source; it is raised at once.
+            SparkSetupError: This process cannot read the source; it is raised at once.
         """
         return self._elements(index, self._open())
 

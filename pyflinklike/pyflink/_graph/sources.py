@@ -15,8 +15,8 @@ import attrs
 
 from pyflinklike._checks import is_int64
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import shown
-from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike._messages import short_repr
+from pyflinklike.errors import DeclarationValueError, SparkSetupError
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.copies import as_given
 
@@ -102,13 +102,13 @@ class Source(WithoutJava, ABC):
             parallelism: How many instances share the elements.
 
         Raises:
-            HostError: The source cannot be read in this process.
+            SparkSetupError: The source cannot be read in this process.
         """
         msg = (
             f"{type(self).__name__} is read by Spark only, got execution.target: local for "
             f"instance {index + 1} of {parallelism}; set execution.target to spark"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
 
 class SourceMaker(WithoutJava, ABC):
@@ -172,7 +172,7 @@ class NumberSequenceSource(Source):
         if not is_int64(self.start) or not is_int64(end) or self.start > end:
             msg = (
                 f"a sequence goes from an int of 64 bits to one that is not smaller, got "
-                f"{shown(self.start)} and {shown(end)}; give for example 1 and 10"
+                f"{short_repr(self.start)} and {short_repr(end)}; give for example 1 and 10"
             )
             raise DeclarationValueError(msg)
 

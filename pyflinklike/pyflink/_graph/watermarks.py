@@ -12,7 +12,7 @@ import attrs
 
 from pyflinklike._clock import DurationLike, to_milliseconds
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.state.fold_functions import adopt
 
@@ -144,7 +144,7 @@ class WatermarkStrategy(WithoutJava):
             remedy = instance_of(
                 TimestampAssigner, assigner, "give an object that has extract_timestamp"
             )
-            msg = f"it takes a TimestampAssigner, got {shown(assigner)}; {remedy}"
+            msg = f"it takes a TimestampAssigner, got {short_repr(assigner)}; {remedy}"
             raise DeclarationTypeError(msg)
         self.assigner = assigner
         return self
@@ -191,7 +191,7 @@ class WatermarkStrategy(WithoutJava):
             DeclarationValueError: The drift is negative.
         """
         if not isinstance(watermark_group, str):
-            msg = f"a group of sources has a name, got {shown(watermark_group)}; give for example 'orders'"
+            msg = f"a group of sources has a name, got {short_repr(watermark_group)}; give for example 'orders'"
             raise DeclarationTypeError(msg)
         drift = to_milliseconds(max_allowed_watermark_drift, "max_allowed_watermark_drift")
         if drift < 0:

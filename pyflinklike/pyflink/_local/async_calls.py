@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike._runtime.user_errors import hint, where_raised
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
 from pyflinklike.functions.process_functions import check_results
@@ -102,7 +102,7 @@ class AsyncCalls:
             name = type(self.function).__qualname__
             where = f"{where_raised(error)}{hint(error, has_timestamp=True)}"
             raised = f"{shown_error(error)}{where}"
-            msg = f"{name}.async_invoke failed for element {shown(value)}: {raised}"
+            msg = f"{name}.async_invoke failed for element {short_repr(value)}: {raised}"
             raise UserFunctionError(msg) from error
         finally:
             attempts.cancel()

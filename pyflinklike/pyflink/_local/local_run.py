@@ -15,7 +15,7 @@ from typing import Any
 
 from pyflinklike._clock import wall_clock
 from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike.errors import HostError, StateValueError
+from pyflinklike.errors import SparkSetupError, StateValueError
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.job_metrics import Count, JobMetrics, find_counting_nodes
 from pyflinklike.pyflink._graph.job_run import DrivenRun, SavepointRequest
@@ -33,17 +33,17 @@ from pyflinklike.pyflink._graph.nodes import (
 from pyflinklike.pyflink._graph.sinks import CollectSink, SinkWriter
 from pyflinklike.pyflink._graph.source_positions import ReadParts
 from pyflinklike.pyflink._graph.watermarks import find_aligned_limits
+from pyflinklike.pyflink._local.keyed_stream_operators import OperatorStation, operator_station
 from pyflinklike.pyflink._local.local_savepoint import begin_stations, write_savepoint
-from pyflinklike.pyflink._local.operator_stations import OperatorStation, operator_station
-from pyflinklike.pyflink._local.stations import (
+from pyflinklike.pyflink._local.stream_operators import (
     Channel,
     CollectStation,
-    Exit,
     KeyByStation,
+    Output,
     Send,
     SinkStation,
     SourceStation,
-    Station,
+    StreamOperator,
     WatermarkMaker,
     converter_of,
     misfit,
@@ -65,7 +65,7 @@ def start(job: Job, clock: Callable[[], int] = wall_clock) -> LocalRun:
         clock: Returns the processing time in ms.
 
     Raises:
-        HostError: The job has a source or a sink that only Spark has.
+        SparkSetupError: The job has a source or a sink that only Spark has.
     """
     return LocalRun(job, clock)
 
@@ -211,7 +211,7 @@ def _find_beginning(job: Job) -> JobBeginning | None:
     Raises:
         CorruptStateError: There is no savepoint, or its manifest is damaged.
         IncompatibleStateError: It is not one of this job.
-        HostError: It is the folder of a job on Spark, or a position is one that only Spark reads on from.
+        SparkSetupError: It is the folder of a job on Spark, or a position is one that only Spark reads on from.
     """
     settings = job.settings
     if settings.recovery_path is None or settings.is_batch:
@@ -222,7 +222,7 @@ def _find_beginning(job: Job) -> JobBeginning | None:
             f"{settings.recovery_path!r}, the folder of a job on Spark; make a savepoint of it with "
             "take_savepoint or `pyflinklike state export`"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     beginning = begin_with(open_savepoint(settings.recovery_path), job.graph, settings)
     for number, position in beginning.positions.items():
         if "read" not in position and "left" not in position:
@@ -230,7 +230,7 @@ def _find_beginning(job: Job) -> JobBeginning | None:
                 "a source that Spark reads goes on on Spark only, got "
                 f"{job.graph.nodes[number].name!r} in this process; set execution.target to spark"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
     return beginning
 
 
@@ -253,8 +253,8 @@ class Wiring:
         self.read: dict[int, ReadParts] = {}
         """How far each source was read, by the number of its node."""
         self._parallelism: dict[int, int] = {}
-        self._instances: dict[int, list[Station]] = {}
-        self.stations: list[Station] = []
+        self._instances: dict[int, list[StreamOperator]] = {}
+        self.stations: list[StreamOperator] = []
         """All instances, each after the instances that send to it."""
         self.sources: list[tuple[FromSource, SourceStation]] = []
         self.makers: list[WatermarkMaker] = []
@@ -280,7 +280,7 @@ class Wiring:
             return node.source.parallelism
         return node.parallelism or self._job.settings.parallelism or 1
 
-    def _station(self, node: Node, index: int) -> Station:
+    def _station(self, node: Node, index: int) -> StreamOperator:
         parallelism = self._parallelism[node.id]
         if isinstance(node, ToSink):
             return self._sink(node, index, parallelism)
@@ -292,7 +292,7 @@ class Wiring:
             self.sources.append((node, station))
             return station
         if isinstance(node, (Partition, SideOutput, Union)):
-            return Station(out)
+            return StreamOperator(out)
         return operator_station(node, out, self._task(node, index), self._job)
 
     def _parts(self, node: FromSource) -> ReadParts:
@@ -334,7 +334,7 @@ class Wiring:
             for number in self._graph.state_names
         }
 
-    def _sink(self, node: ToSink, index: int, parallelism: int) -> Station:
+    def _sink(self, node: ToSink, index: int, parallelism: int) -> StreamOperator:
         if isinstance(node.sink, CollectSink):
             return CollectStation(self.collected.setdefault(node.id, deque()))
         writer = node.sink.writer(index, parallelism, node.type_info)
@@ -356,7 +356,7 @@ class Wiring:
 
     # Where elements go
 
-    def _exit(self, node: Node, index: int) -> Exit:
+    def _exit(self, node: Node, index: int) -> Output:
         """Make the exit of an instance."""
         main, watermarks = self._sends(node, index, self._graph.main_consumers(node))
         if not isinstance(node, _UNCHANGED):
@@ -367,7 +367,9 @@ class Wiring:
             whose = f"{_whose(node)} with the tag {reader.tag.tag_id!r}"
             side.setdefault(reader.tag.tag_id, []).append(_convert(sends, reader, whose))
             watermarks += further
-        return Exit(main, {tag: to_all(sends) for tag, sends in side.items()}, _to_each(watermarks))
+        return Output(
+            main, {tag: to_all(sends) for tag, sends in side.items()}, _to_each(watermarks)
+        )
 
     def _sends(
         self, node: Node, index: int, consumers: tuple[tuple[Node, int], ...]
@@ -386,11 +388,11 @@ class Wiring:
     def _channels(self, node: Node, position: int) -> list[Channel]:
         return [station.channel(position) for station in self._instances[node.id]]
 
-    def _key_by(self, node: KeyBy, index: int) -> Station:
+    def _key_by(self, node: KeyBy, index: int) -> StreamOperator:
         consumers = self._graph.consumers[node.id]
         channels = [self._channels(consumer, position) for consumer, position in consumers]
         watermark = _to_each([each.watermark for some in channels for each in some])
-        out = Exit(lambda _, __: None, {}, watermark)
+        out = Output(lambda _, __: None, {}, watermark)
         return KeyByStation(out, node, channels, self._key_groups(node), self._task(node, index))
 
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.aggregations._element_types import element_type
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
 from pyflinklike.pyflink._graph.generated_source import DataGeneratorSource
 from pyflinklike.pyflink._graph.sources import Source
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
@@ -25,7 +25,7 @@ from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.event_time import check_event_time, has_watermark
 from pyflinklike.spark._plan.process_options import check_columns
 from pyflinklike.spark._plan.session import time_zone_of
-from pyflinklike.spark._wire.parcels import dump
+from pyflinklike.spark._wire.stage_records import dump
 from pyflinklike.types import RowTypeInfo, TypeInformation
 from pyflinklike.types.arrow_rows import to_python
 
@@ -102,7 +102,7 @@ class FrameSource(Source):
             offset: The offset in Spark's checkpoint.
 
         Raises:
-            HostError: The source cannot begin there.
+            SparkSetupError: The source cannot begin there.
         """
         raise refusal_of_position(self)
 
@@ -125,9 +125,9 @@ class FrameSource(Source):
         """
 
 
-def refusal_of_position(source: Source) -> HostError:
+def refusal_of_position(source: Source) -> SparkSetupError:
     """Build the error for a source that cannot go on where it was in a savepoint."""
-    return HostError(
+    return SparkSetupError(
         f"a source of this kind does not go on where a savepoint was taken, got {source.identity}; give it "
         "another uid, have it begin where that must be, and set "
         "execution.state-recovery.ignore-unclaimed-state to true"
@@ -184,7 +184,7 @@ def data_frame_source(
             cannot be given, has no such event time, or has a watermark of its own.
     """
     if not isinstance(df, DataFrame):
-        msg = f"from_data_frame takes a Spark DataFrame, got {shown(df)}; read it into one"
+        msg = f"from_data_frame takes a Spark DataFrame, got {short_repr(df)}; read it into one"
         raise DeclarationTypeError(msg)
     if not df.columns:
         msg = "from_data_frame takes a DataFrame with columns, got one without; select some"
@@ -282,7 +282,7 @@ class DataFrameSource(FrameSource):
         """Read the elements of a batch into this process, partition by partition.
 
         Raises:
-            HostError: The DataFrame is a stream.
+            SparkSetupError: The DataFrame is a stream.
         """
         assert (index, parallelism) == (0, 1)
         if self.df is None or not self.is_batch:
@@ -290,7 +290,7 @@ class DataFrameSource(FrameSource):
                 "a streaming DataFrame is read by Spark only, got a job that this process runs; set "
                 "execution.target to spark"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
         parts = self.df.mapInArrow(
             with_imports_frozen(tell_errors_of_each(self._pickle)), "elements binary"
         )

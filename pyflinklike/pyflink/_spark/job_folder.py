@@ -43,7 +43,7 @@ from urllib.parse import unquote
 import attrs
 
 from pyflinklike._paths import local_path
-from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.errors import CorruptStateError, SparkSetupError
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobSettings
 from pyflinklike.pyflink._graph.job_savepoint import class_of, savepoint_id
@@ -104,7 +104,7 @@ class JobFolder:
         locate: Finds the directory of a savepoint.
 
     Raises:
-        HostError: Another run of the job has the folder, or the program names another one to go on from, or
+        SparkSetupError: Another run of the job has the folder, or the program names another one to go on from, or
             a savepoint although the job has begun without it.
         CorruptStateError: The folder or the savepoint is damaged.
     """
@@ -193,7 +193,7 @@ class JobFolder:
             The record of what the sinks have written.
 
         Raises:
-            HostError: The program has other sources or operators.
+            SparkSetupError: The program has other sources or operators.
             CorruptStateError: The folder is damaged.
         """
         if self._begun is None:
@@ -227,7 +227,7 @@ class JobFolder:
                 f"{former or 'a path on the driver'!r}, which Spark has noted; move it back, or take a savepoint "
                 "of it (take_savepoint) and begin with that under another name"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
 
     def _find_former_path(self) -> str | None:
         """Return the path of this folder as Spark has noted it; None if it has read no files of it."""
@@ -312,7 +312,7 @@ class JobFolder:
         """Return the savepoint with which the job begins; None if it has begun, or goes on otherwise.
 
         Raises:
-            HostError: The path to recover from is none, or the job has begun without it.
+            SparkSetupError: The path to recover from is none, or the job has begun without it.
             CorruptStateError: The savepoint is damaged, or gone before the job has begun with it.
         """
         asked = self._settings.recovery_path
@@ -324,7 +324,7 @@ class JobFolder:
                     f"has left, got {asked!r}, where no job was; leave the key out: a job goes on in "
                     f"{str(self.path)!r} by itself"
                 )
-                raise HostError(msg)
+                raise SparkSetupError(msg)
             asked = None
         found = None if asked is None else self._open(asked, noted)
         if found is not None and self.is_begun and not self._has_nothing():
@@ -346,7 +346,7 @@ class JobFolder:
             f"{begun} and goes on in {str(self.path)!r}; leave execution.state-recovery.path out to go on, "
             "or give the job another name, or remove its folder"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
     def _is_own(self, path: str) -> bool:
         if isinstance(self.path, Path):
@@ -365,7 +365,7 @@ class JobFolder:
             f"left, got {asked!r}, where neither is; leave the key out to begin anew: a job goes on in "
             f"{str(self.path)!r} by itself"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
     def _has_committed(self) -> bool:
         return bool(_batches(self.checkpoint / "commits"))
@@ -594,7 +594,7 @@ def refuse_changes(former: JobIdentity, now: JobIdentity, folder: str) -> None:
         folder: The path of the folder, for the message.
 
     Raises:
-        HostError: The program has another source or keyed operator in some position.
+        SparkSetupError: The program has another source or keyed operator in some position.
     """
     found = list(_changes(former, now))
     if found:
@@ -604,7 +604,7 @@ def refuse_changes(former: JobIdentity, now: JobIdentity, folder: str) -> None:
             "source is which, where its class or its paths have changed), or begin anew with another "
             f"job name or execution.checkpointing.dir than that of {folder!r}"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
 
 def _changes(former: JobIdentity, now: JobIdentity) -> Iterator[str]:

@@ -45,7 +45,7 @@ def data_frame(
             added.
 
     Raises:
-        HostError: The job has a step that Spark does not run.
+        SparkSetupError: The job has a step that Spark does not run.
         DeclarationTypeError: Spark does not have the type of the elements.
     """
     spark = prepare_session(job)

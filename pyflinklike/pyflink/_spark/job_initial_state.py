@@ -18,7 +18,7 @@ from pyspark.sql import types as st
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike.pyflink._graph.job_savepoint import JobBeginning
 from pyflinklike.spark._plan.operator_plan import Plan
-from pyflinklike.spark._wire.own_columns import KEY_GROUP
+from pyflinklike.spark._wire.system_columns import KEY_GROUP
 from pyflinklike.state_processor._checkpoints.group_job import map_frame
 from pyflinklike.state_processor._edits.saved_files import read_saved_frames
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
@@ -52,7 +52,7 @@ def begin_operators(
     Raises:
         CorruptStateError: A file of the savepoint is missing or was changed.
         IncompatibleStateError: The state of a key group would have to be divided.
-        HostError: The savepoint holds timers that the operator could not fire.
+        SparkSetupError: The savepoint holds timers that the operator could not fire.
     """
     begun, frames = list(plans), []
     where = beginning.directory.location.where
@@ -71,7 +71,7 @@ def begin_operators(
 
 @attrs.frozen
 class _JobKeys:
-    """The keys of a job's operator: `PlacedKeys`.
+    """The keys of a job's operator: `KeyLayout`.
 
     Args:
         columns: The key columns of the savepoint.

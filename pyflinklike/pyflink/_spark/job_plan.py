@@ -19,7 +19,7 @@ from pyflinklike.pyflink._graph.job import Job, JobGraph
 from pyflinklike.pyflink._graph.job_metrics import find_counting_nodes
 from pyflinklike.pyflink._graph.job_savepoint import JobBeginning
 from pyflinklike.pyflink._graph.nodes import KeyBy, Node, TwoInputs, WithBroadcast
-from pyflinklike.pyflink._local.operator_stations import function_of
+from pyflinklike.pyflink._local.keyed_stream_operators import function_of
 from pyflinklike.pyflink._spark.job_initial_state import begin_operators
 from pyflinklike.pyflink._spark.keyed_stages import (
     BroadcastObjectReader,
@@ -35,7 +35,7 @@ from pyflinklike.pyflink._spark.stage_outputs import (
 )
 from pyflinklike.pyflink._spark.stage_task import StageTask, Target, sides_read
 from pyflinklike.pyflink._spark.stages import (
-    Stage,
+    PythonStage,
     find_own_times,
     needs_ticks,
     observe_functions,
@@ -49,8 +49,8 @@ from pyflinklike.spark._host.observed_metrics import observe_payloads
 from pyflinklike.spark._host.packed_records import pack_records
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.operator_plan import Plan
-from pyflinklike.spark._wire.own_columns import KEY_GROUP, with_batch_time
 from pyflinklike.spark._wire.schema import WireSchema
+from pyflinklike.spark._wire.system_columns import KEY_GROUP, with_batch_time
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["JobSteps", "SessionFacts", "job_frame"]
@@ -75,7 +75,7 @@ def job_frame(
         beginning: The savepoint with which a stream begins; None for no state, or if it has begun.
 
     Raises:
-        HostError: The settings of the session rule out keyed state, or the savepoint holds timers that
+        SparkSetupError: The settings of the session rule out keyed state, or the savepoint holds timers that
             would never fire.
         CorruptStateError, IncompatibleStateError: The operators cannot begin with the savepoint.
     """
@@ -102,7 +102,7 @@ def job_frame(
     return observe_functions(frame, steps.counting.values()) if steps.is_observed else frame
 
 
-def _first_stage(steps: JobSteps, stage: Stage, source: int, frame: DataFrame) -> DataFrame:
+def _first_stage(steps: JobSteps, stage: PythonStage, source: int, frame: DataFrame) -> DataFrame:
     task = steps.task(stage.part_reached_from(source))
     if not stage.following:
         return _last_stage(steps, task, frame)
@@ -122,7 +122,7 @@ def _last_stage(steps: JobSteps, task: StageTask, frame: DataFrame) -> DataFrame
 def _on_stream(
     frame: DataFrame,
     plans: Sequence[Plan],
-    before: Stage,
+    before: PythonStage,
     names: Mapping[str, str],
     initial: DataFrame | None,
 ) -> DataFrame:
@@ -188,7 +188,7 @@ class JobSteps:
         """The prefix of files that tasks write; a job with a folder has that of the folder."""
         self.is_fed = False
         """Whether the driver makes the watermark; otherwise Spark makes it of a column."""
-        self.is_ticked = self.is_streaming and needs_ticks(job.graph)
+        self.calls_all_key_groups = self.is_streaming and needs_ticks(job.graph)
         """Whether key groups with processing timers are called at every trigger."""
 
     @property
@@ -227,7 +227,7 @@ class JobSteps:
             for number in stage.entrances if stage.number else ():
                 yield self.job.graph.state_names[number]
 
-    def task(self, stage: Stage) -> StageTask:
+    def task(self, stage: PythonStage) -> StageTask:
         """Return the function of a stage for tasks."""
         settings, tasks = self.job.settings, self._facts.partitions
         if not stage.following:
@@ -253,22 +253,22 @@ class JobSteps:
     def _target(self, node: Node, place: int) -> Target:
         options = self._has_keys(node), isinstance(node, WithBroadcast)
         own_time = self.own_times.get(node.id)
-        is_ticked = self.is_ticked and registers_processing_timers(node)
+        calls_all_key_groups = self.calls_all_key_groups and registers_processing_timers(node)
         return Target(
             node.id,
             place,
             self.key_groups(node),
             *options,
-            is_ticked=is_ticked or own_time is not None,
+            calls_all_key_groups=calls_all_key_groups or own_time is not None,
             own_time=own_time,
         )
 
     def tick_calls(self) -> list[tuple[int, int]]:
         """Return the places of the first operators that are called at every trigger, with their key groups."""
         targets = self.task(self.stages[0]).targets
-        return [(each.place, each.key_groups) for each in targets if each.is_ticked]
+        return [(each.place, each.key_groups) for each in targets if each.calls_all_key_groups]
 
-    def operators(self, before: Stage, stage: Stage) -> list[Plan]:
+    def operators(self, before: PythonStage, stage: PythonStage) -> list[Plan]:
         """Return the plans of the keyed operators between two stages, in the order of their places.
 
         Raises:
@@ -284,7 +284,9 @@ class JobSteps:
             first_output += 1 + len(sides_read(stage, number))
         return plans
 
-    def _operator(self, node: Any, stage: Stage, packer: StageTask, first_output: int) -> Plan:
+    def _operator(
+        self, node: Any, stage: PythonStage, packer: StageTask, first_output: int
+    ) -> Plan:
         function = function_of(node, is_batch=self.job.settings.is_batch)
         refuse_checkpointed_function(function)
         name = self.job.graph.state_names[node.id]
@@ -300,12 +302,12 @@ class JobSteps:
             broadcast_states=node.states if isinstance(node, WithBroadcast) else (),
             timed_outputs=True,
             first_output=first_output,
-            is_ticked=self._is_ticked(node),
+            calls_all_key_groups=self._calls_all_key_groups(node),
             own_time=self.own_times.get(node.id),
             on_error=self.job.settings.letters_to(sides_read(stage, node.id)),
         )
 
-    def _is_ticked(self, node: Node) -> bool:
+    def _calls_all_key_groups(self, node: Node) -> bool:
         """Return whether processing timers of an operator fire although Spark goes by event time.
 
         In a job that ends, Spark itself calls each key group at the end.
@@ -328,7 +330,7 @@ class JobSteps:
     def _has_keys(self, node: Node) -> bool:
         return isinstance(self.job.graph.nodes[node.inputs[0]], KeyBy)
 
-    def _packer(self, before: Stage) -> StageTask:
+    def _packer(self, before: PythonStage) -> StageTask:
         """Return the stage that packs records for operators.
 
         The first stage packs in tasks of its own.  The operators' tasks get it without its graph, so

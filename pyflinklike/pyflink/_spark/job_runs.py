@@ -21,16 +21,16 @@ from pyspark.sql.utils import is_remote
 from pyflinklike._clock import wall_clock
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.state_backend import StateBackend
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import Job, JobSettings
 from pyflinklike.pyflink._graph.job_run import DrivenRun, JobRun, JobStatus, SavepointRequest
 from pyflinklike.pyflink._graph.job_savepoint import begin_with
 from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import (
-    Fold,
     FromSource,
     KeyBy,
+    KeyedFold,
     Node,
     Partition,
     Partitioning,
@@ -42,7 +42,7 @@ from pyflinklike.pyflink._spark.job_folder import JobFolder, identity_of
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts, job_frame
 from pyflinklike.pyflink._spark.results import Handover, ResultBatch, Results
 from pyflinklike.pyflink._spark.stages import (
-    Stage,
+    PythonStage,
     find_watermark_makers,
     has_processing_timers,
     is_keyed,
@@ -84,7 +84,7 @@ def start(job: Job) -> JobRun:
     """Run a job on the active Spark session, or on a new one.
 
     Raises:
-        HostError: The job has a step that this host does not run, or the session is one of Spark
+        SparkSetupError: The job has a step that this host does not run, or the session is one of Spark
             Connect.
     """
     spark = prepare_session(job)
@@ -95,7 +95,7 @@ def prepare_session(job: Job) -> SparkSession:
     """Return the session for a job, with the job's files in its workers.
 
     Raises:
-        HostError: As for `start`.
+        SparkSetupError: As for `start`.
     """
     refuse_what_is_missing(job)
     warn_of_timers(job)
@@ -104,7 +104,7 @@ def prepare_session(job: Job) -> SparkSession:
             "jobs of the DataStream API need a classic session on Spark, got one of Spark Connect; "
             "submit the program to the cluster, or set execution.target to local"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     if not job.settings.is_batch and len(list(job.graph.of_kind(FromSource))) > 1:
         check_watermark_policy(spark)
@@ -169,7 +169,7 @@ def frame_of_stream(
         metric_names: Names of metrics that may come into the same query; those of the job are added.
 
     Raises:
-        HostError: A source must be watched for new parts while the query runs, or the driver would have
+        SparkSetupError: A source must be watched for new parts while the query runs, or the driver would have
             to make the watermark.
     """
     frames = {}
@@ -179,13 +179,13 @@ def frame_of_stream(
                 "to_data_frame takes sources that end and DataFrames, got one that looks for files, "
                 f"{node.name!r}; read them with spark.readStream and from_data_frame, or execute the job"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
         if last_frame_source(node.source) is not None:
             msg = (
                 "to_data_frame has nobody who lets the last of several sources begin, got a HybridSource "
                 f"that does not end, {node.name!r}; execute the job, or unite its sources with union"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
         source = StreamSource(node, job.settings_of(node), folder / f"source-{node.id}")
         frames[node.id] = source.frame(spark)
     # The query is the user's, and has the partitions of its session.
@@ -198,13 +198,13 @@ def frame_of_stream(
             "timers beside event times; leave out event times and watermark strategies, or execute the job "
             "with a sink"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     if not job.graph.is_bounded and has_idleness(steps.stages[0]):
         msg = (
             "to_data_frame has Spark make the watermark, which does not leave idle inputs out, got "
             "with_idleness; leave it out, or execute the job with a sink"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     return job_frame(steps, frames)
 
 
@@ -216,7 +216,7 @@ class StreamRun(DrivenRun):
     job has ended.
 
     Raises:
-        HostError: The folder has another job, or the job runs already.
+        SparkSetupError: The folder has another job, or the job runs already.
         CorruptStateError: The job's folder is damaged.
         IncompatibleStateError: The job cannot begin with the savepoint that its settings name.
     """
@@ -334,13 +334,13 @@ class StreamRun(DrivenRun):
                 "Spark has no way to end the event time of a job that goes on, got stop_with_savepoint("
                 "advance_to_end_of_event_time=True); pass False"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
         if not self._folder.has_planned:
             msg = (
                 f"a savepoint is of a micro-batch that is committed, got one for {request.path!r} of a job "
                 "that has none yet; ask for it when the job has had elements"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
         if self._folder.last_commit < 0:
             return False
         self._is_stopping = request.stops
@@ -430,17 +430,17 @@ def refuse_what_is_missing(job: Job) -> None:
     """Check that Spark can run a job.
 
     Raises:
-        HostError: The job has a step that this host does not run; the message names it.
+        SparkSetupError: The job has a step that this host does not run; the message names it.
     """
     for node, what, remedy in _find_missing(job):
         msg = f"{what} of the DataStream API {_runs_not(job)}, got {node.name!r}; {remedy}"
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     if not job.settings.is_batch and not HAS_TRANSFORM_WITH_STATE:
         msg = (
             "jobs in streaming mode need PySpark 4 on Spark, got PySpark 3.5; set "
             f"execution.runtime-mode to BATCH, or {_REMEDY}"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
 
 def warn_of_timers(job: Job) -> None:
@@ -483,7 +483,7 @@ def _find_partitioned_elsewhere(job: Job) -> Iterator[tuple[Node, str]]:
                     yield node, "a broadcast() or partition_custom() before what has keyed inputs"
 
 
-def _is_in(stage: Stage, node: Partition, consumer: Node) -> bool:
+def _is_in(stage: PythonStage, node: Partition, consumer: Node) -> bool:
     """Return whether a task of the stage can give a consumer the elements of its partition."""
     if isinstance(consumer, KeyBy) and node.how is Partitioning.BROADCAST:
         return False  # the number of copies of each element is not known
@@ -510,7 +510,7 @@ def _find_missing_on_streams(job: Job) -> Iterator[tuple[Node, str, str]]:
     makers = find_watermark_makers(job.graph)
     for node in job.graph.nodes.values():
         # The outputs of a fold do not depend on time.
-        if is_keyed(node) and not isinstance(node, Fold) and len(makers[node.id]) > 1:
+        if is_keyed(node) and not isinstance(node, KeyedFold) and len(makers[node.id]) > 1:
             what = "a watermark strategy between keyed operators, on one of several ways to another one,"
             yield node, what, _ON_ALL_WAYS
 

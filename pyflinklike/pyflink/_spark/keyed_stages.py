@@ -27,25 +27,25 @@ from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.outputs import Outputs
 from pyflinklike.functions.metric_group import Increment
 from pyflinklike.pyflink._graph.job_metrics import counts_of_operator
+from pyflinklike.pyflink._spark.stage_operators import Record
 from pyflinklike.pyflink._spark.stage_outputs import BROADCAST, RESULT_SCHEMA
-from pyflinklike.pyflink._spark.stage_stations import Record
 from pyflinklike.pyflink._spark.stage_task import StageTask
 from pyflinklike.pyflink._spark.stages import COUNTS
 from pyflinklike.spark._host.batch_host import run_batch
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.key_groups import first_of, place_of
-from pyflinklike.spark._wire.own_columns import KEY_GROUP
-from pyflinklike.spark._wire.parcels import (
+from pyflinklike.spark._wire.payloads import Packing
+from pyflinklike.spark._wire.stage_records import (
     PASSED_ON,
     Address,
-    Parcel,
+    StageRecord,
     cell_of,
     dump,
     in_cell,
     wrap,
     wrap_to_pass,
 )
-from pyflinklike.spark._wire.payloads import Packing
+from pyflinklike.spark._wire.system_columns import KEY_GROUP
 from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.frozen_keys import with_the_one_nan
@@ -95,18 +95,18 @@ class ObjectReader:
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
         """Return the records of payloads, in the order of arrival."""
-        return self._records(Parcel.from_bytes(cell_of(each)) for each in payloads)
+        return self._records(StageRecord.from_bytes(cell_of(each)) for each in payloads)
 
     def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
         """Return the records before the watermark of their micro-batch, and the others."""
-        parcels = [Parcel.from_bytes(cell_of(each)) for each in payloads]
+        parcels = [StageRecord.from_bytes(cell_of(each)) for each in payloads]
         early, others = (
             self._records(each for each in parcels if each.address.is_early is is_early)
             for is_early in (True, False)
         )
         return early, others
 
-    def _records(self, parcels: Iterable[Parcel]) -> Records:
+    def _records(self, parcels: Iterable[StageRecord]) -> Records:
         found = [
             (_restore_key(key), self._value(parcel.address.position, value), timestamp)
             for parcel in parcels
@@ -137,9 +137,9 @@ class BroadcastObjectReader(ObjectReader):
 
     has_keys: bool = attrs.field(kw_only=True)
 
-    def _records(self, parcels: Iterable[Parcel]) -> Records:
-        main: list[Parcel] = []
-        rules: list[Parcel] = []
+    def _records(self, parcels: Iterable[StageRecord]) -> Records:
+        main: list[StageRecord] = []
+        rules: list[StageRecord] = []
         for parcel in parcels:
             (rules if parcel.address.position == BROADCAST else main).append(parcel)
         broadcast = [(value, time) for parcel in rules for _, value, time in parcel.records()]
@@ -254,7 +254,7 @@ def _send_counts(plan: Plan) -> Callable[..., pa.RecordBatch]:
     def send(numbers: list[int], increments: list[Increment]) -> pa.RecordBatch:
         own = dict(zip(OperatorMetrics.names(), numbers))
         counts = counts_of_operator(plan.task.name, own, increments)
-        return _pass([Parcel(Address(COUNTS, 0), dump(list(map(tuple, counts)))).to_bytes()])
+        return _pass([StageRecord(Address(COUNTS, 0), dump(list(map(tuple, counts)))).to_bytes()])
 
     return send
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from threading import Event
 from typing import Any, NamedTuple
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.job_metrics import Count, JobMetrics
 from pyflinklike.pyflink._graph.ledger import Ledger
@@ -29,7 +29,7 @@ class Results:
     """The sinks of a job, as the driver writes them.
 
     Raises:
-        HostError: A sink can be written neither by tasks nor in the driver.
+        SparkSetupError: A sink can be written neither by tasks nor in the driver.
     """
 
     def __init__(self, job: Job) -> None:
@@ -172,7 +172,7 @@ class Handover:
         """Give a micro-batch, and wait until the job has written it.
 
         Raises:
-            HostError: The job has ended before that.
+            SparkSetupError: The job has ended before that.
         """
         self._is_done.clear()
         if not self._is_closed:
@@ -180,7 +180,7 @@ class Handover:
             self._is_done.wait()
         if self._is_closed:
             msg = f"the job takes micro-batches until it ends, got number {batch.number} then; start it again"
-            raise HostError(msg)
+            raise SparkSetupError(msg)
 
     def take(self, seconds: float) -> ResultBatch | None:
         """Return the micro-batch that is given; None if there is none within some seconds."""

@@ -18,14 +18,21 @@ from pyspark import TaskContext
 from pyflinklike.pyflink._graph.job_metrics import Count
 from pyflinklike.pyflink._graph.nodes import ToSink
 from pyflinklike.pyflink._graph.sinks import Renaming, SinkWriter
-from pyflinklike.pyflink._spark.stage_stations import Record
+from pyflinklike.pyflink._spark.stage_operators import Record
 from pyflinklike.pyflink._spark.stages import COUNTS
 from pyflinklike.pyflink._spark.watermark_feed import mark_rows, pack_rows
 from pyflinklike.spark._wire.key_groups import first_of, group_ids, roll_call_of, roll_payload
-from pyflinklike.spark._wire.own_columns import KEY_GROUP
-from pyflinklike.spark._wire.parcels import CALL, Address, Parcel, dump, wrap, wrap_to_pass
 from pyflinklike.spark._wire.payloads import tell_homes
 from pyflinklike.spark._wire.schema import WireSchema
+from pyflinklike.spark._wire.stage_records import (
+    CALL,
+    Address,
+    StageRecord,
+    dump,
+    wrap,
+    wrap_to_pass,
+)
+from pyflinklike.spark._wire.system_columns import KEY_GROUP
 from pyflinklike.types.frozen_keys import key_group_of
 
 __all__ = [
@@ -76,7 +83,7 @@ class Sender(Protocol):
     def records(self, address: Address, records: list[Record]) -> None:
         """Take records."""
 
-    def parcel(self, parcel: Parcel) -> None:
+    def parcel(self, parcel: StageRecord) -> None:
         """Take a parcel for a later stage; it stays closed."""
 
     def tell(self, assigner: int, watermark: int) -> None:
@@ -106,7 +113,7 @@ class NextOperator:
         spread: Divides records among key groups.
         key_groups: The number of key groups.
         has_broadcast: Whether all key groups get the second input.
-        is_ticked: Whether all key groups are called in every micro-batch.
+        calls_all_key_groups: Whether all key groups are called in every micro-batch.
     """
 
     node: int
@@ -114,7 +121,7 @@ class NextOperator:
     spread: Spread
     key_groups: int
     has_broadcast: bool
-    is_ticked: bool = False
+    calls_all_key_groups: bool = False
 
     def is_broadcast(self, address: Address) -> bool:
         """Return whether all key groups get the records of an address."""
@@ -151,14 +158,14 @@ class StreamSender:
         """Take records; those for a keyed operator behind become a payload for each key group."""
         following = self._following.get(address.node)
         if following is None:
-            self.parcel(Parcel(address, dump(records)))
+            self.parcel(StageRecord(address, dump(records)))
             return
         for groups, mine in following.parts(address, records):
-            payload = wrap(Parcel(address, dump(mine)).to_bytes())
+            payload = wrap(StageRecord(address, dump(mine)).to_bytes())
             for group in groups:
                 self._add(following, group, payload)
 
-    def parcel(self, parcel: Parcel) -> None:
+    def parcel(self, parcel: StageRecord) -> None:
         """Take a parcel; one for a later stage passes through some key group."""
         if parcel.address.node in self._following:
             self.records(parcel.address, parcel.records())
@@ -200,7 +207,7 @@ class StreamSender:
     def _tick(self) -> None:
         """Call all key groups whose timers may be due, with no records."""
         for each in self._following.values():
-            if each.is_ticked:
+            if each.calls_all_key_groups:
                 ids = group_ids(each.key_groups, each.place)
                 self._rows += [(group_id, -1, CALL) for group_id in ids]
 
@@ -228,7 +235,7 @@ class BatchSender:
         """Take records; those for a keyed operator behind become a row each."""
         following = self._following.get(address.node)
         if following is None:
-            self.parcel(Parcel(address, dump(records)))
+            self.parcel(StageRecord(address, dump(records)))
             return
         if following.is_broadcast(address):
             self._broadcast(following, records)
@@ -250,7 +257,7 @@ class BatchSender:
             self._rows += [(group, None, arrival, cell) for group in groups]
             self._arrival += 1
 
-    def parcel(self, parcel: Parcel) -> None:
+    def parcel(self, parcel: StageRecord) -> None:
         """Take a parcel; one for a later stage passes unopened."""
         if parcel.address.node in self._following:
             self.records(parcel.address, parcel.records())
@@ -299,7 +306,7 @@ class LastSender:
         else:
             self._rows.append((address.node, dump(records)))
 
-    def parcel(self, parcel: Parcel) -> None:
+    def parcel(self, parcel: StageRecord) -> None:
         """Write the records of a parcel, if tasks write their sink, or take the parcel."""
         if parcel.address.node == COUNTS and self._has_counts:
             self._counts += parcel.records()

@@ -16,6 +16,7 @@ from pyflinklike._clock import MIN_WATERMARK, wall_clock
 from pyflinklike.pyflink._graph.job import JobSettings
 from pyflinklike.pyflink._graph.nodes import FromSource, SideOutput
 from pyflinklike.pyflink._spark.data_frame_source import FrameSource, frame_source
+from pyflinklike.pyflink._spark.stage_operators import StageStations
 from pyflinklike.pyflink._spark.stage_outputs import (
     BatchSender,
     LastSender,
@@ -26,12 +27,18 @@ from pyflinklike.pyflink._spark.stage_outputs import (
     by_key,
     in_turn,
 )
-from pyflinklike.pyflink._spark.stage_stations import StageStations
-from pyflinklike.pyflink._spark.stages import COUNTS, Stage
+from pyflinklike.pyflink._spark.stages import COUNTS, PythonStage
 from pyflinklike.pyflink._spark.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
-from pyflinklike.spark._wire.own_columns import check_watermark
-from pyflinklike.spark._wire.parcels import OWN_TIMES, PASSED_ON, Address, Parcel, dump, unwrap
 from pyflinklike.spark._wire.schema import WireSchema
+from pyflinklike.spark._wire.stage_records import (
+    OWN_TIMES,
+    PASSED_ON,
+    Address,
+    StageRecord,
+    dump,
+    unwrap,
+)
+from pyflinklike.spark._wire.system_columns import check_watermark
 
 __all__ = ["SOURCE_SCHEMA", "StageTask", "Target", "outputs_of", "sides_read"]
 
@@ -63,7 +70,7 @@ class Target:
         key_groups: The number of key groups.
         has_keys: Whether its elements have keys; otherwise they go to key groups in turn.
         has_broadcast: Whether its second input is broadcast.
-        is_ticked: Whether its key groups are called in every micro-batch.
+        calls_all_key_groups: Whether its key groups are called in every micro-batch.
         own_time: The number of the node between operators that makes its watermark, or None.
     """
 
@@ -72,14 +79,19 @@ class Target:
     key_groups: int
     has_keys: bool = True
     has_broadcast: bool = False
-    is_ticked: bool = attrs.field(default=False, kw_only=True)
+    calls_all_key_groups: bool = attrs.field(default=False, kw_only=True)
     own_time: int | None = attrs.field(default=None, kw_only=True)
 
     def next_for_task(self, task: int) -> NextOperator:
         """Return the operator as the sender of the task of this number needs it."""
         spread = by_key(self.key_groups) if self.has_keys else in_turn(self.key_groups, task)
         return NextOperator(
-            self.node, self.place, spread, self.key_groups, self.has_broadcast, self.is_ticked
+            self.node,
+            self.place,
+            spread,
+            self.key_groups,
+            self.has_broadcast,
+            self.calls_all_key_groups,
         )
 
 
@@ -97,7 +109,7 @@ class StageTask:
         counting: The names of functions whose metrics are reported, by the numbers of their nodes.
     """
 
-    stage: Stage
+    stage: PythonStage
     settings: JobSettings
     tasks: int
     targets: tuple[Target, ...]
@@ -153,7 +165,7 @@ class StageTask:
         """Tell the driver the watermarks of the splits that had elements."""
         if splits:
             reported = [SplitWatermark(*split, watermark) for split in sorted(splits)]
-            sender.parcel(Parcel(Address(SPLIT_WATERMARKS, 0), dump(reported)))
+            sender.parcel(StageRecord(Address(SPLIT_WATERMARKS, 0), dump(reported)))
 
     def _splits_of(self, batch: pa.RecordBatch) -> Iterable[tuple[int, str]]:
         frames = self._frames()
@@ -183,7 +195,7 @@ class StageTask:
             raise
         stations.close()
         if counts:
-            sender.parcel(Parcel(Address(COUNTS, 0), dump(list(map(tuple, counts)))))
+            sender.parcel(StageRecord(Address(COUNTS, 0), dump(list(map(tuple, counts)))))
 
     def _sender(self, number: int) -> Sender:
         following = [target.next_for_task(number) for target in self.targets]
@@ -247,13 +259,15 @@ class StageTask:
         for is_early in (True, False):
             for number, payload in zip(numbers, payloads):
                 if number == PASSED_ON:
-                    self._take_in(Parcel.from_bytes(unwrap(payload)), is_early, stations, sender)
+                    self._take_in(
+                        StageRecord.from_bytes(unwrap(payload)), is_early, stations, sender
+                    )
                 elif (number < 0) is is_early:
                     self._take_outputs(max(number, ~number), unwrap(payload), stations)
             yield from _send(stations, sender, is_early=is_early)
 
     def _take_in(
-        self, parcel: Parcel, is_early: bool, stations: StageStations, sender: Sender
+        self, parcel: StageRecord, is_early: bool, stations: StageStations, sender: Sender
     ) -> None:
         if parcel.address.is_early is not is_early:
             return
@@ -265,7 +279,7 @@ class StageTask:
         else:
             sender.parcel(parcel)
 
-    def _pass_own_times(self, parcel: Parcel, sender: Sender) -> None:
+    def _pass_own_times(self, parcel: StageRecord, sender: Sender) -> None:
         """Pass watermarks that the operators before had on to those behind."""
         context = TaskContext.get()
         # The homes of all tasks have told the same.
@@ -284,7 +298,7 @@ class StageTask:
             send(value, timestamp)
 
 
-def outputs_of(stage: Stage) -> list[tuple[int, str | None]]:
+def outputs_of(stage: PythonStage) -> list[tuple[int, str | None]]:
     """Return for each number of an output its keyed operator, and the id of the side output or None.
 
     Args:
@@ -297,7 +311,7 @@ def outputs_of(stage: Stage) -> list[tuple[int, str | None]]:
     ]
 
 
-def sides_read(stage: Stage, operator: int) -> tuple[str, ...]:
+def sides_read(stage: PythonStage, operator: int) -> tuple[str, ...]:
     """Return the ids of the side outputs of a keyed operator that are read, in order.
 
     Args:

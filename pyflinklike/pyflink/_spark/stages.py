@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stages of a job: the parts of its graph between two shuffles.
 
-Stage 0 begins with the sources.  Each further stage begins with the outputs of all keyed operators that
+PythonStage 0 begins with the sources.  Each further stage begins with the outputs of all keyed operators that
 are equally many shuffles behind the sources; these share a state operator of Spark.  So the plan is a line
 for any graph, as long as the longest way through it.  A node without state is in the first stage that all
 its inputs have reached.
@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame
 from pyflinklike.pyflink._graph.job import JobGraph
 from pyflinklike.pyflink._graph.nodes import (
     AssignTimestamps,
-    Fold,
     FromSource,
     Keyed,
+    KeyedFold,
     Node,
     ToSink,
     TwoInputs,
@@ -34,7 +34,7 @@ from pyflinklike.spark._wire.key_groups import PLACES
 
 __all__ = [
     "COUNTS",
-    "Stage",
+    "PythonStage",
     "find_own_times",
     "find_watermark_makers",
     "has_event_time",
@@ -52,11 +52,11 @@ def is_keyed(node: Node) -> bool:
     """Return whether a node needs a shuffle to the tasks with its keys or its broadcast state."""
     if isinstance(node, TwoInputs):
         return node.is_keyed
-    return isinstance(node, (Keyed, Fold, WithBroadcast))
+    return isinstance(node, (Keyed, KeyedFold, WithBroadcast))
 
 
 @attrs.frozen
-class Stage:
+class PythonStage:
     """The nodes that one task runs between two shuffles.
 
     Args:
@@ -73,7 +73,7 @@ class Stage:
     inner: frozenset[int]
     following: tuple[int, ...]
 
-    def part_reached_from(self, source: int) -> Stage:
+    def part_reached_from(self, source: int) -> PythonStage:
         """Return the part of the stage that the elements of one source reach.
 
         Args:
@@ -93,7 +93,7 @@ class Stage:
         return any(number in reached and number in own for number in inputs)
 
 
-def stages_of(graph: JobGraph) -> tuple[Stage, ...]:
+def stages_of(graph: JobGraph) -> tuple[PythonStage, ...]:
     """Return the stages of a job, in order."""
     number_of = _stage_numbers(graph)
     count = max(number_of.values(), default=0) + 1
@@ -122,7 +122,7 @@ def _stage_numbers(graph: JobGraph) -> Mapping[int, int]:
 
 def _stage(
     graph: JobGraph, number: int, number_of: Mapping[int, int], keyed: Sequence[tuple[int, ...]]
-) -> Stage:
+) -> PythonStage:
     here = [node for node in graph.nodes.values() if number_of[node.id] == number]
     entrances = keyed[number] or tuple(node.id for node in here if isinstance(node, FromSource))
     inner = frozenset(
@@ -139,7 +139,7 @@ def _stage(
         for each, node in graph.nodes.items()
         if each in inner or each in entrances or each in sent_on
     }
-    return Stage(number, JobGraph(nodes), entrances, inner, keyed[number + 1])
+    return PythonStage(number, JobGraph(nodes), entrances, inner, keyed[number + 1])
 
 
 def time_mode_of(graph: JobGraph) -> TimeMode:
@@ -166,7 +166,7 @@ def find_own_times(graph: JobGraph) -> Mapping[int, int]:
     heeded = {
         maker
         for node in graph.nodes.values()
-        if is_keyed(node) and not isinstance(node, Fold)
+        if is_keyed(node) and not isinstance(node, KeyedFold)
         for maker in makers[node.id]
     }
     return {

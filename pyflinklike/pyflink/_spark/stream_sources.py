@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobSettings
 from pyflinklike.pyflink._graph.nodes import FromSource
@@ -50,7 +50,7 @@ from pyflinklike.pyflink._spark.data_frame_source import (
 from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
-from pyflinklike.spark._wire.parcels import dump
+from pyflinklike.spark._wire.stage_records import dump
 from pyflinklike.state_processor._checkpoints.job_at_rest import (
     BEGINNING,
     ELEMENTS,
@@ -123,7 +123,7 @@ class StreamSource:
             where it is that of the files.
 
     Raises:
-        HostError: The source cannot go on at the position.
+        SparkSetupError: The source cannot go on at the position.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class StreamSource:
             now: The processing time, in ms.
 
         Raises:
-            HostError: The source does not exist any more.
+            SparkSetupError: The source does not exist any more.
         """
         interval = self._node.source.discovery_milliseconds
         if interval is None or now < self._due or self._is_held:
@@ -340,14 +340,14 @@ class StreamSource:
                 f"a job's folder is written by one run at a time, got another one that has written "
                 f"{str(path)!r} meanwhile; cancel one of them, and start the other again"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
         if time < self._last_time:
             msg = (
                 "the files of a job's folder have times that rise, by which Spark orders them, got "
                 f"{str(path)!r} of {time} ms behind one of {self._last_time} ms; set the clock of the file "
                 "system right, and start the job again"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
         self._last_time = time
 
 

@@ -28,10 +28,10 @@ from pyflinklike.pyflink._graph.watermarks import (
     find_aligned_limits,
 )
 from pyflinklike.pyflink._spark.data_frame_source import FrameSource
-from pyflinklike.pyflink._spark.stages import Stage, is_keyed, needs_ticks, time_mode_of
+from pyflinklike.pyflink._spark.stages import PythonStage, is_keyed, needs_ticks, time_mode_of
 from pyflinklike.spark._wire.key_groups import roll_call_of, roll_payload
-from pyflinklike.spark._wire.own_columns import END_OF_INPUT
 from pyflinklike.spark._wire.payloads import PACKED_SCHEMA
+from pyflinklike.spark._wire.system_columns import END_OF_INPUT
 from pyflinklike.state_processor._folders.folder_paths import FolderPath, read_json, write_json
 
 __all__ = [
@@ -66,14 +66,14 @@ class SplitWatermark(NamedTuple):
     watermark: int
 
 
-def _strategies(stage: Stage) -> Iterable[WatermarkStrategy]:
+def _strategies(stage: PythonStage) -> Iterable[WatermarkStrategy]:
     """Yield the strategies by which the first stage makes watermarks."""
     for node in stage.graph.nodes.values():
         if isinstance(node, (FromSource, AssignTimestamps)):
             yield node.strategy
 
 
-def has_idleness(stage: Stage) -> bool:
+def has_idleness(stage: PythonStage) -> bool:
     """Return whether some strategy leaves silent inputs out.
 
     Args:
@@ -82,7 +82,7 @@ def has_idleness(stage: Stage) -> bool:
     return any(each.idleness is not None for each in _strategies(stage))
 
 
-def needs_feed(graph: JobGraph, stage: Stage) -> bool:
+def needs_feed(graph: JobGraph, stage: PythonStage) -> bool:
     """Return whether the driver must make the watermark, because Spark would make another one.
 
     Args:
@@ -99,7 +99,7 @@ def needs_feed(graph: JobGraph, stage: Stage) -> bool:
     return has_watermarks and (has_splits or has_idleness(stage) or _is_aligned(stage))
 
 
-def _is_aligned(stage: Stage) -> bool:
+def _is_aligned(stage: PythonStage) -> bool:
     """Return whether some source has to wait for others."""
     nodes = stage.graph.of_kind(FromSource)
     return any(node.strategy.alignment is not None for node in nodes)
@@ -137,7 +137,7 @@ class WatermarkFeed:
     """
 
     def __init__(
-        self, path: FolderPath, stage: Stage, now: int, signal: Path | None = None
+        self, path: FolderPath, stage: PythonStage, now: int, signal: Path | None = None
     ) -> None:
         self._path, self._signal, self._began = path, signal, now
         numbers = [node.id for node in stage.graph.of_kind(FromSource)]
@@ -249,7 +249,7 @@ class WatermarkFeed:
         return {"watermark": self._watermark, "splits": splits}
 
 
-def _idleness_of(stage: Stage) -> int | None:
+def _idleness_of(stage: PythonStage) -> int | None:
     """Return the silence in ms after which an input is idle; None for never."""
     found = [each.idleness for each in _strategies(stage) if each.idleness is not None]
     return min(found, default=None)

@@ -23,7 +23,7 @@ from pyflinklike._clock import MIN_WATERMARK, wall_clock
 from pyflinklike.pyflink._spark.watermark_feed import MARKED_SCHEMA, mark_row, mark_rows
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._wire.key_groups import group_ids
-from pyflinklike.spark._wire.parcels import CALL
+from pyflinklike.spark._wire.stage_records import CALL
 from pyflinklike.state_processor._folders.folder_paths import read_json
 
 __all__ = ["Calls", "WatermarkSource", "watermark_frame"]
@@ -51,7 +51,7 @@ class WatermarkSource(DataSource):
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
         """Make the reader of the file."""
-        return _Reader(Path(self.options["path"]), ticks="ticks" in self.options)
+        return _WatermarkReader(Path(self.options["path"]), ticks="ticks" in self.options)
 
 
 class _Watermark(InputPartition):
@@ -62,7 +62,7 @@ class _Watermark(InputPartition):
         self.milliseconds = milliseconds
 
 
-class _Reader(DataSourceStreamReader):
+class _WatermarkReader(DataSourceStreamReader):
     def __init__(self, path: Path, *, ticks: bool = False) -> None:
         self._path, self._ticks = path, ticks
 

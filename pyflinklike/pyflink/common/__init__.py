@@ -5,7 +5,7 @@
 """
 
 from pyflinklike._clock import Duration, Time
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.pyflink._graph.files import Encoder
 from pyflinklike.pyflink._graph.job_run import JobStatus
 from pyflinklike.pyflink._graph.serialization import (
@@ -50,4 +50,4 @@ __all__ = [
 
 __getattr__ = of_pyflink(__name__)
 
-pin(globals(), restore_row)
+export_public(globals(), restore_row)

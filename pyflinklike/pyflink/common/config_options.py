@@ -10,7 +10,7 @@ from typing import Any, Generic
 
 import attrs
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import T
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.pyflink._names import of_pyflink
@@ -90,7 +90,7 @@ class ConfigOptions:
             taken = (int, float) if self._type is float else self._type
             if not isinstance(value, taken) or isinstance(value, bool) != (self._type is bool):
                 kind = self._type.__name__
-                msg = f"the default of {self._key!r} is of {kind}, got {shown(value)}; give {kind}"
+                msg = f"the default of {self._key!r} is of {kind}, got {short_repr(value)}; give {kind}"
                 raise DeclarationTypeError(msg)
             return ConfigOption(self._key, value)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Final, TypeVar
 
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.pyflink._names import of_pyflink
 
@@ -59,7 +59,9 @@ class Configuration(WithoutJava):
         if not value:
             return []
         if not isinstance(value, str):
-            msg = f"parse_list_value takes a text, got {shown(value)}; give for example '[a, b]'"
+            msg = (
+                f"parse_list_value takes a text, got {short_repr(value)}; give for example '[a, b]'"
+            )
             raise DeclarationTypeError(msg)
         found = _read_yaml_list(value)
         return value.split(";") if found is None else found
@@ -305,7 +307,7 @@ def _to_bool(text: str) -> bool:
 
 
 def _misfit(key: str, value: Any, kind: str) -> DeclarationValueError:
-    msg = f"Could not parse value {shown(value)} for key {shown(key)} as {kind}; set another one"
+    msg = f"Could not parse value {short_repr(value)} for key {short_repr(key)} as {kind}; set another one"
     return DeclarationValueError(msg)
 
 
@@ -350,7 +352,7 @@ def _read_yaml_list(text: str) -> list[Any] | None:
     except ValueError as error:
         msg = (
             "a list of YAML has texts, numbers, booleans, nulls and lists, got "
-            f"{shown(text)}, where {shown(error.args[0])} is something else; put texts into quotes, or "
+            f"{short_repr(text)}, where {short_repr(error.args[0])} is something else; put texts into quotes, or "
             "write a;b"
         )
         raise DeclarationValueError(msg) from None

@@ -15,7 +15,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike._deprecation import make_refused
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.pyflink.common.types import Types
 from pyflinklike.types import RowTypeInfo, TypeInformation
@@ -395,7 +395,7 @@ class DataTypes:
             DeclarationTypeError: It is no list of these.
         """
         if isinstance(row_fields, (str, bytes, DataType)) or not isinstance(row_fields, Sequence):
-            msg = f"a ROW takes a list of DataTypes.FIELD(name, type), got {shown(row_fields)}; write [...]"
+            msg = f"a ROW takes a list of DataTypes.FIELD(name, type), got {short_repr(row_fields)}; write [...]"
             raise DeclarationTypeError(msg)
         fields = [
             each if isinstance(each, _Field) else _Field(f"f{at}", as_data_type(each))
@@ -416,7 +416,7 @@ _BYTES: Final = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 def _check_number(what: str, number: Any, least: int, most: int) -> None:
     if type(number) is not int or not least <= number <= most:
-        msg = f"{what} is from {least} to {most}, got {shown(number)}; give a number between"
+        msg = f"{what} is from {least} to {most}, got {short_repr(number)}; give a number between"
         raise DeclarationValueError(msg)
 
 
@@ -445,7 +445,7 @@ def as_row_type(row_type: Any, what: str) -> DataType:
         found = as_data_type(row_type)
     if found is None or not isinstance(found.type_info, RowTypeInfo):
         msg = (
-            f"{what} takes a type of rows, got {shown(row_type)}; give DataTypes.ROW(...), "
+            f"{what} takes a type of rows, got {short_repr(row_type)}; give DataTypes.ROW(...), "
             "Types.ROW_NAMED(...) or a pyarrow.Schema"
         )
         raise DeclarationTypeError(msg)
@@ -464,7 +464,7 @@ def as_data_type(kind: Any) -> DataType:
     if isinstance(kind, DataType):
         return kind
     if not isinstance(kind, TypeInformation):
-        msg = f"a column has a type, got {shown(kind)}; give for example DataTypes.INT() or Types.INT()"
+        msg = f"a column has a type, got {short_repr(kind)}; give for example DataTypes.INT() or Types.INT()"
         raise DeclarationTypeError(msg)
     if kind.is_pickled:
         msg = (

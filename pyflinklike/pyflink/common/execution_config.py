@@ -9,8 +9,8 @@ from inspect import Parameter
 from typing import Any
 
 from pyflinklike._checks import is_int
-from pyflinklike._deprecation import WithoutJava, former, without_effect
-from pyflinklike._messages import shown
+from pyflinklike._deprecation import WithoutJava, deprecated_alias, without_effect
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.configuration import Configuration
@@ -45,7 +45,7 @@ def check_max_parallelism(max_parallelism: int) -> None:
         DeclarationValueError: It is not from 1 to 32768.
     """
     if not is_int(max_parallelism) or not 1 <= max_parallelism <= _MOST_KEY_GROUPS:
-        msg = f"max_parallelism is from 1 to {_MOST_KEY_GROUPS}, got {shown(max_parallelism)}"
+        msg = f"max_parallelism is from 1 to {_MOST_KEY_GROUPS}, got {short_repr(max_parallelism)}"
         raise DeclarationValueError(msg)
 
 
@@ -106,7 +106,7 @@ class ExecutionConfig(WithoutJava):
             self._configuration.remove_config(PARALLELISM)
             return self
         if not is_int(parallelism) or parallelism < 1:
-            msg = f"Parallelism must be at least one, or -1 (use system default), got {shown(parallelism)}"
+            msg = f"Parallelism must be at least one, or -1 (use system default), got {short_repr(parallelism)}"
             raise DeclarationValueError(msg)
         self._configuration.set_integer(PARALLELISM, parallelism)
         return self
@@ -186,7 +186,7 @@ class ExecutionConfig(WithoutJava):
 
     # Of Flink 1
 
-    @former("the keys restart-strategy..., which have no effect either")
+    @deprecated_alias("the keys restart-strategy..., which have no effect either")
     def set_restart_strategy(
         self, restart_strategy_configuration: RestartStrategyConfiguration
     ) -> ExecutionConfig:
@@ -198,7 +198,7 @@ class ExecutionConfig(WithoutJava):
         self.restart_strategy = restart_strategy_configuration
         return self
 
-    @former("nothing: it has no effect")
+    @deprecated_alias("nothing: it has no effect")
     def get_restart_strategy(self) -> RestartStrategyConfiguration | None:
         """Return what was set; None before."""
         return self.restart_strategy
@@ -221,7 +221,7 @@ def parse_map(text: str) -> dict[str, str]:
             found = json.loads(text)
         except ValueError as error:
             msg = (
-                f"{JOB_PARAMETERS} is a map as JSON, or key:value,key:value, got {shown(text)} "
+                f"{JOB_PARAMETERS} is a map as JSON, or key:value,key:value, got {short_repr(text)} "
                 f"({error}); write for example a:1,b:2"
             )
             raise DeclarationValueError(msg) from error

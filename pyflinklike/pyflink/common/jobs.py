@@ -13,7 +13,7 @@ import attrs
 
 from pyflinklike._clock import wall_clock
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import T
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.pyflink._graph.job_run import JobRun, JobStatus
@@ -207,7 +207,7 @@ class JobClient(WithoutJava):
         if not isinstance(parent, str) or not parent:
             msg = (
                 "a savepoint is written into the directory that the call names, or else "
-                f"execution.checkpointing.savepoint-dir, got {shown(parent)}; name one"
+                f"execution.checkpointing.savepoint-dir, got {short_repr(parent)}; name one"
             )
             raise DeclarationValueError(msg)
         # As Flink's: savepoint-<the begin of the job's id>-<a random number>.

@@ -22,7 +22,7 @@ import attrs
 
 from pyflinklike._checks import is_int
 from pyflinklike._clock import to_milliseconds
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import T_co
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.pyflink.common.configuration import Configuration
@@ -183,7 +183,9 @@ class Option(Generic[T]):
         try:
             return self.parse(text)
         except ValueError as error:
-            msg = f"{key} is {error}, got {shown(text)}; set it to one of these, or leave it out"
+            msg = (
+                f"{key} is {error}, got {short_repr(text)}; set it to one of these, or leave it out"
+            )
             raise DeclarationValueError(msg) from None
 
     def text_of(self, configuration: Configuration) -> str | None:
@@ -221,7 +223,7 @@ def integer(key: str, default: int, *older: str) -> Option[int]:
 
     def check(value: Any, _: str) -> Any:
         if not is_int(value):
-            msg = f"{key} is an int, got {shown(value)}; give for example {default}"
+            msg = f"{key} is an int, got {short_repr(value)}; give for example {default}"
             raise DeclarationTypeError(msg)
         return value
 
@@ -246,7 +248,7 @@ def enum_member(key: str, default: E, *older: str) -> Option[E]:
     def check(value: Any, _: str) -> Any:
         if not isinstance(value, kind):
             msg = (
-                f"it takes a member of {kind.__name__}, got {shown(value)}; give for example "
+                f"it takes a member of {kind.__name__}, got {short_repr(value)}; give for example "
                 f"{kind.__name__}.{next(iter(members))}"
             )
             raise DeclarationTypeError(msg)

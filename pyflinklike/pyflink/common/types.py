@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.types import TypeInformation
 from pyflinklike.types import Types as _Types
@@ -62,7 +62,7 @@ class Row:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
-            msg = f"Can not use both args and kwargs to create Row, got {shown(args)} and {shown(kwargs)}"
+            msg = f"Can not use both args and kwargs to create Row, got {short_repr(args)} and {short_repr(kwargs)}"
             raise ValueError(f"{msg}; name all fields or none")
         self._fields = list(kwargs) if kwargs else None
         self._values = list(kwargs.values()) if kwargs else list(args)
@@ -126,7 +126,7 @@ class Row:
             TypeError: The row has no names.
         """
         if self._fields is None:
-            msg = f"Cannot convert a Row without field names into dict, got {shown(self)}"
+            msg = f"Cannot convert a Row without field names into dict, got {short_repr(self)}"
             raise TypeError(f"{msg}; call set_field_names first")
         values = map(_as_dicts, self._values) if recursive else self._values
         return dict(zip(self._fields, values))
@@ -141,7 +141,9 @@ class Row:
             ValueError: There are more values than names.
         """
         if len(args) > len(self):
-            msg = f"a row with the fields {shown(self)} has {len(self)} values, got {len(args)}"
+            msg = (
+                f"a row with the fields {short_repr(self)} has {len(self)} values, got {len(args)}"
+            )
             raise ValueError(f"{msg}; give one for each")
         return restore_row(self._values, args, self._row_kind)
 
@@ -154,7 +156,7 @@ class Row:
             return item
         if self._fields is None or item not in self._fields:
             known = f"the fields {self._fields}" if self._fields else "no field names"
-            msg = f"this Row has {known}, got {shown(item)}; use one of them or a position"
+            msg = f"this Row has {known}, got {short_repr(item)}; use one of them or a position"
             raise _NoFieldError(msg)
         return self._fields.index(item)
 
@@ -178,7 +180,7 @@ class Row:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _OWN:
-            msg = f"a field of a Row is assigned by row[{name!r}] = ..., got row.{name} = {shown(value)}"
+            msg = f"a field of a Row is assigned by row[{name!r}] = ..., got row.{name} = {short_repr(value)}"
             raise AttributeError(msg)
         object.__setattr__(self, name, value)
 

@@ -2,7 +2,7 @@
 """PyFlink's DataStream API, under the names of `pyflink.datastream`."""
 
 from pyflinklike._clock import TimeDomain
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.rocksdb.rocksdb_backend import (
     EmbeddedRocksDBStateBackend,
@@ -123,4 +123,4 @@ __all__ = [
 
 __getattr__ = of_pyflink(__name__)
 
-pin(globals())
+export_public(globals())

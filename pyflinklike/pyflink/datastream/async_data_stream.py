@@ -8,7 +8,7 @@ from typing import Any
 
 from pyflinklike._checks import is_int
 from pyflinklike._clock import DurationLike, to_milliseconds
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.pyflink._graph.async_function import AsyncFunction, AsyncRetryStrategy
 from pyflinklike.pyflink._graph.function_copies import copy_function
@@ -140,7 +140,7 @@ def _wait(
         msg = f"Timeout should be configured when do async with retry, got {milliseconds} ms; give 1 or more"
         raise DeclarationValueError(msg)
     if not is_int(capacity) or capacity < 1:
-        msg = f"capacity is at least 1, got {shown(capacity)}"
+        msg = f"capacity is at least 1, got {short_repr(capacity)}"
         raise DeclarationValueError(msg)
     return data_stream.without_keys()._next(
         AsyncWait,
@@ -159,7 +159,7 @@ def _check_strategy(strategy: Any) -> AsyncRetryStrategy:
     if not isinstance(strategy, AsyncRetryStrategy):
         otherwise = "give for example AsyncRetryStrategy.fixed_delay(3, 100), or call without retry"
         remedy = instance_of(AsyncRetryStrategy, strategy, otherwise)
-        msg = f"a wait with retry takes an AsyncRetryStrategy, got {shown(strategy)}; {remedy}"
+        msg = f"a wait with retry takes an AsyncRetryStrategy, got {short_repr(strategy)}; {remedy}"
         raise DeclarationTypeError(msg)
     if strategy.get_retry_predicate() is None:
         name = type(strategy).__qualname__
@@ -171,12 +171,12 @@ def _check_strategy(strategy: Any) -> AsyncRetryStrategy:
 def _check_function(function: Any) -> None:
     if not isinstance(function, AsyncFunction):
         remedy = instance_of(AsyncFunction, function, "subclass AsyncFunction")
-        msg = f"it takes an AsyncFunction, got {shown(function)}; {remedy}"
+        msg = f"it takes an AsyncFunction, got {short_repr(function)}; {remedy}"
         raise DeclarationTypeError(msg)
     check_methods(function)
     if not inspect.iscoroutinefunction(function.async_invoke):
         msg = (
             f"Method 'async_invoke' of class {type(function).__qualname__!r} should be declared as "
-            f"'async def', got {shown(function.async_invoke)}"
+            f"'async def', got {short_repr(function.async_invoke)}"
         )
         raise DeclarationTypeError(msg)

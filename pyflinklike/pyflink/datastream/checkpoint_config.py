@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any
 
 from pyflinklike._clock import Duration, DurationLike, to_milliseconds
-from pyflinklike._deprecation import WithoutJava, former
-from pyflinklike._messages import shown
+from pyflinklike._deprecation import WithoutJava, deprecated_alias
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.configuration import Configuration
@@ -142,12 +142,12 @@ class CheckpointConfig(WithoutJava):
 
     # Of Flink 1
 
-    @former("get_externalized_checkpoint_retention()")
+    @deprecated_alias("get_externalized_checkpoint_retention()")
     def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointRetention:
         """Return what happens to the checkpoint when the job is cancelled."""
         return self.get_externalized_checkpoint_retention()
 
-    @former("set_externalized_checkpoint_retention(retention_mode)")
+    @deprecated_alias("set_externalized_checkpoint_retention(retention_mode)")
     def set_externalized_checkpoint_cleanup(
         self, cleanup_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
@@ -158,7 +158,7 @@ class CheckpointConfig(WithoutJava):
         """
         return self.set_externalized_checkpoint_retention(cleanup_mode)
 
-    @former("set_externalized_checkpoint_retention(retention_mode)")
+    @deprecated_alias("set_externalized_checkpoint_retention(retention_mode)")
     def enable_externalized_checkpoints(
         self, cleanup_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
@@ -169,7 +169,7 @@ class CheckpointConfig(WithoutJava):
         """
         return self.set_externalized_checkpoint_retention(cleanup_mode)
 
-    @former("set_checkpoint_storage_dir(path), or the key execution.checkpointing.dir")
+    @deprecated_alias("set_checkpoint_storage_dir(path), or the key execution.checkpointing.dir")
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
         """Set where checkpoints are, by the folder of a storage.
 
@@ -181,7 +181,7 @@ class CheckpointConfig(WithoutJava):
         """
         if not isinstance(storage, CheckpointStorage):
             msg = (
-                f"it takes a CheckpointStorage, got {shown(storage)}; give for example "
+                f"it takes a CheckpointStorage, got {short_repr(storage)}; give for example "
                 "FileSystemCheckpointStorage('/checkpoints')"
             )
             raise DeclarationTypeError(msg)
@@ -189,7 +189,7 @@ class CheckpointConfig(WithoutJava):
             self.set_checkpoint_storage_dir(str(storage.get_checkpoint_path()))
         return self
 
-    @former("the key execution.checkpointing.dir")
+    @deprecated_alias("the key execution.checkpointing.dir")
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
         """Return the folder of checkpoints as a storage; None where there is none."""
         path = DIRECTORY.of(self._configuration)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, NoReturn, overload
 
 from pyflinklike._checks import is_int
-from pyflinklike._deprecation import INSIDE, former_keywords, make_refused, without_effect
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._deprecation import INSIDE, make_refused, renamed_keywords, without_effect
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike.aggregations.fold import Max, MaxBy, Min, MinBy, Sum
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.element_functions import (
@@ -35,9 +35,9 @@ from pyflinklike.pyflink._graph.nodes import (
     AssignTimestamps,
     Filter,
     FlatMap,
-    Fold,
     KeyBy,
     Keyed,
+    KeyedFold,
     Map,
     Node,
     Partition,
@@ -147,7 +147,7 @@ class DataStream(StreamNode):
             DeclarationValueError: It is less than -1.
         """
         if not is_int(timeout_millis) or timeout_millis < -1:
-            msg = f"timeout must be >= -1, got {shown(timeout_millis)}; give ms, or -1 for the default"
+            msg = f"timeout must be >= -1, got {short_repr(timeout_millis)}; give ms, or -1 for the default"
             raise DeclarationValueError(msg)
         return self
 
@@ -157,7 +157,7 @@ class DataStream(StreamNode):
 
     # Of one element
 
-    @former_keywords(type_info="output_type")
+    @renamed_keywords(type_info="output_type")
     def map(
         self, func: MapFunction | Callable[[Any], Any], output_type: OutputType = None
     ) -> DataStream:
@@ -174,7 +174,7 @@ class DataStream(StreamNode):
         function = copy_function(as_map_function(func))
         return self._with(self._kinds.map, "Map", function, output_type_of(output_type))
 
-    @former_keywords(result_type="output_type", type_info="output_type")
+    @renamed_keywords(result_type="output_type", type_info="output_type")
     def flat_map(
         self,
         func: FlatMapFunction | Callable[[Any], Iterable[Any] | None],
@@ -205,7 +205,7 @@ class DataStream(StreamNode):
         function = copy_function(as_filter_function(func))
         return self._with(self._kinds.filter, "Filter", function, self.get_type())
 
-    @former_keywords(result_type="output_type")
+    @renamed_keywords(result_type="output_type")
     def process(self, func: Any, output_type: OutputType = None) -> DataStream:
         """Make any number of outputs of each element, also for side outputs.
 
@@ -268,7 +268,7 @@ class DataStream(StreamNode):
         """
         for each in streams:
             if not isinstance(each, DataStream):
-                msg = f"union takes DataStreams, got {shown(each)}; give for example a.union(b, c)"
+                msg = f"union takes DataStreams, got {short_repr(each)}; give for example a.union(b, c)"
                 raise DeclarationTypeError(msg)
         inputs = [
             self._program.number_of(stream._program, stream._number)
@@ -295,7 +295,7 @@ class DataStream(StreamNode):
             return BroadcastConnectedStream(self, ds)
         if isinstance(ds, DataStream):
             return ConnectedStreams(self, ds)
-        msg = f"connect takes a DataStream or a BroadcastStream, got {shown(ds)}"
+        msg = f"connect takes a DataStream or a BroadcastStream, got {short_repr(ds)}"
         raise DeclarationTypeError(msg)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
@@ -309,12 +309,12 @@ class DataStream(StreamNode):
             DeclarationError: This stream is no operator, but a union, keyed, or dealt out anew.
         """
         if not isinstance(output_tag, OutputTag):
-            msg = f"get_side_output takes an OutputTag, got {shown(output_tag)}"
+            msg = f"get_side_output takes an OutputTag, got {short_repr(output_tag)}"
             raise DeclarationTypeError(msg)
         if isinstance(self._node, (KeyBy, Partition, Union)):
             msg = (
                 "get_side_output asks the stream that process() gave, got a stream behind it, "
-                f"{shown(self._node.name)}; call it before"
+                f"{short_repr(self._node.name)}; call it before"
             )
             raise DeclarationError(msg)
         return self._next(SideOutput, "Side Output", output_tag.type_info, tag=output_tag)
@@ -358,7 +358,9 @@ class DataStream(StreamNode):
         descriptors = (given, *other_broadcast_state_descriptors)
         for each in descriptors:
             if not isinstance(each, MapStateDescriptor):
-                msg = f"broadcast_state_descriptor must be MapStateDescriptor, got {shown(each)}"
+                msg = (
+                    f"broadcast_state_descriptor must be MapStateDescriptor, got {short_repr(each)}"
+                )
                 raise DeclarationTypeError(msg)
         return BroadcastStream(self, descriptors)
 
@@ -379,7 +381,7 @@ class DataStream(StreamNode):
         given = partitioner.partition if isinstance(partitioner, Partitioner) else partitioner
         is_a_class = isinstance(given, type) and issubclass(given, Partitioner)
         if not callable(given) or is_a_class:
-            msg = f"Parameter partitioner should be type of Partitioner or a callable function, got {shown(partitioner)}"
+            msg = f"Parameter partitioner should be type of Partitioner or a callable function, got {short_repr(partitioner)}"
             raise DeclarationTypeError(msg)
         selector = copy_function(as_key_selector(key_selector))
         how = {"partitioner": copy_function(given), "selector": selector.get_key}
@@ -387,7 +389,7 @@ class DataStream(StreamNode):
 
     # Keys and windows
 
-    @former_keywords(key_type_info="key_type")
+    @renamed_keywords(key_type_info="key_type")
     def key_by(
         self,
         key_selector: KeySelector | Callable[[Any], Any],
@@ -458,7 +460,7 @@ class DataStream(StreamNode):
             PyflinklikeError: The job failed.
         """
         if limit is not None and (not is_int(limit) or limit <= 0):
-            msg = f"Limit must be greater than 0, got {shown(limit)}"
+            msg = f"Limit must be greater than 0, got {short_repr(limit)}"
             raise DeclarationValueError(msg)
         sink = self._sink(CollectSink(), "Collect Sink", to_run=False)
         run = self._program.collect(sink, job_execution_name)
@@ -484,7 +486,7 @@ class DataStream(StreamNode):
         Raises:
             DeclarationTypeError, DeclarationValueError: Spark has no such type, or `schema` is no
                 schema.
-            HostError: The job has a step that Spark does not run, or PySpark is not installed.
+            SparkSetupError: The job has a step that Spark does not run, or PySpark is not installed.
         """
         sink = self._sink(CollectSink(), "DataFrame", to_run=False)
         return self._program.data_frame(sink, schema)
@@ -524,7 +526,7 @@ class DataStream(StreamNode):
         """
         if not isinstance(sink, Sink):
             remedy = instance_of(Sink, sink, "use for example FileSink.for_row_format(...).build()")
-            msg = f"sink_to takes a sink, got {shown(sink)}; {remedy}"
+            msg = f"sink_to takes a sink, got {short_repr(sink)}; {remedy}"
             raise DeclarationTypeError(msg)
         return DataStreamSink(self._program, self._sink(sink, "Sink"))
 
@@ -541,7 +543,7 @@ class DataStream(StreamNode):
         if isinstance(sink, Sink):
             return DataStreamSink(self._program, self._sink(sink, "Sink"))
         msg = (
-            f"add_sink takes a FlinkKafkaProducer or a sink, got {shown(sink_func)}; use sink_to with "
+            f"add_sink takes a FlinkKafkaProducer or a sink, got {short_repr(sink_func)}; use sink_to with "
             "a FileSink or KafkaSink, or print"
         )
         raise DeclarationTypeError(msg)
@@ -660,7 +662,7 @@ class _NoOperator(DataStream):
         self._set(slot_sharing_group=slot_sharing_group)
 
     def _set(self, **settings: Any) -> NoReturn:
-        given = ", ".join(f"{name}={shown(value)}" for name, value in settings.items())
+        given = ", ".join(f"{name}={short_repr(value)}" for name, value in settings.items())
         self._refuse(f"Setting {', '.join(settings)}", given)
 
     def _refuse(self, what: str, given: str = "") -> NoReturn:
@@ -688,7 +690,7 @@ class KeyedStream(_NoOperator):
     """Functions of `map`, `flat_map` and `filter` may obtain keyed state in `open`."""
     AccumulateType = make_refused("datastream.data_stream.KeyedStream.AccumulateType", INSIDE)
 
-    @former_keywords(result_type="output_type")
+    @renamed_keywords(result_type="output_type")
     def process(self, func: Any, output_type: OutputType = None) -> DataStream:
         """Make any number of outputs of each element and timer, with keyed state.
 
@@ -730,7 +732,7 @@ class KeyedStream(_NoOperator):
     # Folds
 
     def reduce(self, func: ReduceFunction[Any] | Callable[[Any, Any], Any]) -> DataStream:
-        """Fold the elements of each key: an output for each element, in batch mode one at the end.
+        """KeyedFold the elements of each key: an output for each element, in batch mode one at the end.
 
         Args:
             func: Combines the fold so far and an element; a `ReduceFunction` or a callable.
@@ -738,7 +740,9 @@ class KeyedStream(_NoOperator):
         Raises:
             DeclarationTypeError: `func` is neither.
         """
-        return self._with(Fold, "Reduce", copy_function(as_reduce_function(func)), self.get_type())
+        return self._with(
+            KeyedFold, "Reduce", copy_function(as_reduce_function(func)), self.get_type()
+        )
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """Sum a field; the other fields are those of the key's first element.
@@ -746,7 +750,7 @@ class KeyedStream(_NoOperator):
         Args:
             position_to_sum: The position of the field from 0, or its name.
         """
-        return self._with(Fold, "Sum", Sum(position_to_sum), self.get_type())
+        return self._with(KeyedFold, "Sum", Sum(position_to_sum), self.get_type())
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
         """Keep the least value of a field; the other fields are those of the key's first element.
@@ -754,7 +758,7 @@ class KeyedStream(_NoOperator):
         Args:
             position_to_min: The position of the field from 0, or its name.
         """
-        return self._with(Fold, "Min", Min(position_to_min), self.get_type())
+        return self._with(KeyedFold, "Min", Min(position_to_min), self.get_type())
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
         """Keep the greatest value of a field; the other fields are those of the key's first element.
@@ -762,7 +766,7 @@ class KeyedStream(_NoOperator):
         Args:
             position_to_max: The position of the field from 0, or its name.
         """
-        return self._with(Fold, "Max", Max(position_to_max), self.get_type())
+        return self._with(KeyedFold, "Max", Max(position_to_max), self.get_type())
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
         """Keep the first element with the least value of a field.
@@ -770,7 +774,7 @@ class KeyedStream(_NoOperator):
         Args:
             position_to_min_by: The position of the field from 0, or its name.
         """
-        return self._with(Fold, "MinBy", MinBy(position_to_min_by), self.get_type())
+        return self._with(KeyedFold, "MinBy", MinBy(position_to_min_by), self.get_type())
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
         """Keep the first element with the greatest value of a field.
@@ -778,7 +782,7 @@ class KeyedStream(_NoOperator):
         Args:
             position_to_max_by: The position of the field from 0, or its name.
         """
-        return self._with(Fold, "MaxBy", MaxBy(position_to_max_by), self.get_type())
+        return self._with(KeyedFold, "MaxBy", MaxBy(position_to_max_by), self.get_type())
 
     # Without keys
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pyflinklike._checks import install
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
 from pyflinklike.backends.state_backend import StateBackend
-from pyflinklike.errors import DeclarationError, DeclarationValueError, HostError, OutputError
+from pyflinklike.errors import DeclarationError, DeclarationValueError, OutputError, SparkSetupError
 from pyflinklike.functions.dead_letters import DeadLetters
 from pyflinklike.pyflink._graph.job import (
     GraphBuilder,
@@ -26,9 +26,9 @@ from pyflinklike.pyflink._graph.job_run import Host, JobRun
 from pyflinklike.pyflink._graph.nodes import (
     Filter,
     FlatMap,
-    Fold,
     FromSource,
     Keyed,
+    KeyedFold,
     Map,
     Node,
     Process,
@@ -174,7 +174,7 @@ class Program:
 
         Raises:
             DeclarationTypeError, DeclarationValueError: `schema` is no schema.
-            HostError: PySpark is not installed, or Spark does not run a step of the job.
+            SparkSetupError: PySpark is not installed, or Spark does not run a step of the job.
         """
         _need_spark("to_data_frame")
         from pyflinklike.pyflink._spark.job_frame import data_frame
@@ -210,7 +210,7 @@ class Program:
 
         Raises:
             DeclarationValueError: There is no such host.
-            HostError: PySpark is not installed.
+            SparkSetupError: PySpark is not installed.
         """
         endless = [node.name for node in graph.of_kind(FromSource) if not node.source.is_bounded]
         if endless and not self._target():
@@ -222,7 +222,7 @@ class Program:
 
         Raises:
             DeclarationValueError: There is no such host.
-            HostError: PySpark is not installed.
+            SparkSetupError: PySpark is not installed.
         """
         target = self._target()
         if target not in ("", "local", "spark"):
@@ -287,7 +287,7 @@ class Program:
         name = _FORMER_BACKENDS.get(name, name)
         if name not in _BACKENDS:
             msg = (
-                f"{_BACKEND.key} is one of {', '.join(_BACKENDS)}, got {shown(given)}; set it to one of "
+                f"{_BACKEND.key} is one of {', '.join(_BACKENDS)}, got {short_repr(given)}; set it to one of "
                 "them, or give a backend to set_state_backend"
             )
             raise DeclarationValueError(msg)
@@ -328,14 +328,14 @@ def _find_letters(config: Configuration, graph: JobGraph) -> DeadLetters | None:
     return made
 
 
-_WITH_LETTERS = (Map, FlatMap, Filter, Process, Keyed, Fold, TwoInputs, WithBroadcast)
+_WITH_LETTERS = (Map, FlatMap, Filter, Process, Keyed, KeyedFold, TwoInputs, WithBroadcast)
 
 
 def _spark_host() -> Host:
     """Return the function that runs jobs on Spark.
 
     Raises:
-        HostError: PySpark is not installed.
+        SparkSetupError: PySpark is not installed.
     """
     _need_spark("execution.target: spark")
     from pyflinklike.pyflink._spark.job_runs import start as start_on_spark
@@ -350,7 +350,7 @@ def _host_of_endless(source: str) -> Host:
         source: The name of that source.
 
     Raises:
-        HostError: PySpark is not installed.
+        SparkSetupError: PySpark is not installed.
     """
     if not _has_spark():
         msg = (
@@ -358,7 +358,7 @@ def _host_of_endless(source: str) -> Host:
             f"PySpark; {install('spark')}, or give --target local to python -m pyflinklike.run "
             f"({TARGET}: local) for a source that this process can read"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     sys.stderr.write(
         f"pyflinklike: the job runs on Spark, as its source {source!r} does not end; --target "
         f"({TARGET}) says where jobs run\n"
@@ -379,7 +379,7 @@ def _need_spark(what: str) -> None:
             f"{what} needs PySpark, which is not installed; {install('spark')}, or run "
             "the job with execution.target: local"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
 
 def _refuse_shared_uids(graph: JobGraph) -> None:
@@ -403,14 +403,14 @@ def _refuse_recovery(settings: JobSettings, what: str) -> None:
     """Refuse a job that would begin with empty state although the program asks to go on.
 
     Raises:
-        HostError: The program asks so.
+        SparkSetupError: The program asks so.
     """
     if settings.recovery_path is not None:
         msg = (
             "execution.state-recovery.path is for jobs in streaming mode, got "
             f"{settings.recovery_path!r} for {what}; leave the key out to begin anew"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
 
 def _split_list(text: str) -> Sequence[str]:
@@ -426,7 +426,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Row):
         if value.get_row_kind() is not RowKind.INSERT:
             msg = (
-                f"to_data_frame takes rows of kind +I, got {value.get_row_kind()} of {shown(value)}; "
+                f"to_data_frame takes rows of kind +I, got {value.get_row_kind()} of {short_repr(value)}; "
                 "map the row to one that says its kind in a column"
             )
             raise OutputError(msg)

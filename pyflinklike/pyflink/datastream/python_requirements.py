@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pyflinklike._paths import local_path
-from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationValueError, SparkSetupError
 
 __all__ = ["install_requirements"]
 
@@ -37,7 +37,7 @@ def install_requirements(path: str, cache_dir: str | None) -> str | None:
 
     Raises:
         DeclarationValueError: There is no such file or folder.
-        HostError: pip cannot install them.
+        SparkSetupError: pip cannot install them.
     """
     file = _find(path, "file", Path.is_file)
     cache = None if cache_dir is None else _find(cache_dir, "folder", Path.is_dir)
@@ -73,7 +73,7 @@ def _pip(path: str, *arguments: str) -> str:
     """Run `pip install` for the requirements file at a path, and return what it writes.
 
     Raises:
-        HostError: It fails.
+        SparkSetupError: It fails.
     """
     quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
     command = [sys.executable, "-m", "pip", "install", *quiet, *arguments]
@@ -85,5 +85,5 @@ def _pip(path: str, *arguments: str) -> str:
             f"set_python_requirements installs packages by pip, got {path!r}, of which pip said: {said}; "
             "install them for this Python, or give a requirements_cache_dir that has all of them"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     return done.stdout

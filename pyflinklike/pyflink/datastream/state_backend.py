@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import attrs
 
-from pyflinklike._changelog.working_state import KeyedStateBackend
-from pyflinklike._messages import shown
+from pyflinklike._changelog.key_group_state import KeyedStateBackend
+from pyflinklike._messages import short_repr
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.rocksdb.rocksdb_backend import (
     EmbeddedRocksDBStateBackend,
@@ -65,7 +65,7 @@ def _require_path(name: str, path: str | None, now: str) -> None:
 
 def _refuse_java(_: Any, __: Any, java: Any) -> None:
     if java is not None:
-        msg = f"there is no Flink in this JVM, got a Java state backend {shown(java)}; leave it out"
+        msg = f"there is no Flink in this JVM, got a Java state backend {short_repr(java)}; leave it out"
         raise DeclarationError(msg)
 
 
@@ -190,7 +190,7 @@ class CustomStateBackend(StateBackend):
         if not isinstance(value, StateBackend):
             msg = (
                 "CustomStateBackend takes a StateBackend written in Python, "
-                f"got {shown(value)}; subclass pyflinklike.StateBackend"
+                f"got {short_repr(value)}; subclass pyflinklike.StateBackend"
             )
             raise DeclarationTypeError(msg)
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyflinklike._clock import DurationLike, to_milliseconds, wall_clock
-from pyflinklike._deprecation import WithoutJava, former, without_effect
-from pyflinklike._messages import instance_of, shown, shown_error
-from pyflinklike.errors import DeclarationTypeError, HostError, StateValueError
+from pyflinklike._deprecation import WithoutJava, deprecated_alias, without_effect
+from pyflinklike._messages import instance_of, short_repr, shown_error
+from pyflinklike.errors import DeclarationTypeError, SparkSetupError, StateValueError
 from pyflinklike.pyflink._graph.execution_plan import draw_picture, execution_plan
 from pyflinklike.pyflink._graph.files import FileSource, StreamFormat
 from pyflinklike.pyflink._graph.function_copies import copy_function
@@ -129,12 +129,12 @@ class StreamExecutionEnvironment(WithoutJava):
             DeclarationTypeError: It is no `RuntimeExecutionMode`.
         """
         if not isinstance(execution_mode, RuntimeExecutionMode):
-            msg = f"it takes a RuntimeExecutionMode, got {shown(execution_mode)}; give for example RuntimeExecutionMode.BATCH"
+            msg = f"it takes a RuntimeExecutionMode, got {short_repr(execution_mode)}; give for example RuntimeExecutionMode.BATCH"
             raise DeclarationTypeError(msg)
         self._program.configuration.set_string(RUNTIME_MODE, execution_mode.name)
         return self
 
-    @former("the key state.backend.type: hashmap or rocksdb")
+    @deprecated_alias("the key state.backend.type: hashmap or rocksdb")
     def set_state_backend(self, state_backend: Any) -> StreamExecutionEnvironment:
         """Set where working state is kept, as in PyFlink 1; PyFlink 2 has the key `state.backend.type`.
 
@@ -144,12 +144,12 @@ class StreamExecutionEnvironment(WithoutJava):
         self._program.state_backend = state_backend
         return self
 
-    @former("the key state.backend.type")
+    @deprecated_alias("the key state.backend.type")
     def get_state_backend(self) -> Any:
         """Return what `set_state_backend` was given; None before."""
         return self._program.state_backend
 
-    @former("the keys restart-strategy..., which have no effect either")
+    @deprecated_alias("the keys restart-strategy..., which have no effect either")
     def set_restart_strategy(
         self, restart_strategy_configuration: RestartStrategyConfiguration
     ) -> StreamExecutionEnvironment:
@@ -161,12 +161,12 @@ class StreamExecutionEnvironment(WithoutJava):
         self.get_config().restart_strategy = restart_strategy_configuration
         return self
 
-    @former("nothing: it has no effect")
+    @deprecated_alias("nothing: it has no effect")
     def get_restart_strategy(self) -> RestartStrategyConfiguration | None:
         """Return what was set; None before."""
         return self.get_config().restart_strategy
 
-    @former("nothing: event time counts wherever a stream has a WatermarkStrategy")
+    @deprecated_alias("nothing: event time counts wherever a stream has a WatermarkStrategy")
     def set_stream_time_characteristic(
         self, characteristic: TimeCharacteristic
     ) -> StreamExecutionEnvironment:
@@ -180,14 +180,14 @@ class StreamExecutionEnvironment(WithoutJava):
         """
         if not isinstance(characteristic, TimeCharacteristic):
             msg = (
-                f"it takes a TimeCharacteristic, got {shown(characteristic)}; leave the call out, or "
+                f"it takes a TimeCharacteristic, got {short_repr(characteristic)}; leave the call out, or "
                 "give TimeCharacteristic.EventTime"
             )
             raise DeclarationTypeError(msg)
         self._time_characteristic = characteristic
         return self
 
-    @former("nothing: event time counts wherever a stream has a WatermarkStrategy")
+    @deprecated_alias("nothing: event time counts wherever a stream has a WatermarkStrategy")
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
         """Return the kind of time that was set; `EventTime` before, as since Flink 1.12."""
         return self._time_characteristic
@@ -321,7 +321,7 @@ class StreamExecutionEnvironment(WithoutJava):
 
         Raises:
             DeclarationValueError: There is no such file or folder.
-            HostError: pip cannot install the packages.
+            SparkSetupError: pip cannot install the packages.
         """
         program = self._program
         found = install_requirements(requirements_file_path, requirements_cache_dir)
@@ -405,7 +405,7 @@ class StreamExecutionEnvironment(WithoutJava):
             StateValueError: An element does not have the type.
         """
         if isinstance(collection, (str, bytes)) or not hasattr(collection, "__iter__"):
-            msg = f"from_collection takes a list, got {shown(collection)}; give for example [1, 2]"
+            msg = f"from_collection takes a list, got {short_repr(collection)}; give for example [1, 2]"
             raise DeclarationTypeError(msg)
         kind = output_type_of(type_info)
         elements = tuple(_convert(list(collection), kind))
@@ -434,10 +434,10 @@ class StreamExecutionEnvironment(WithoutJava):
         """
         if not isinstance(source, Source):
             remedy = instance_of(Source, source, "use for example a FileSource")
-            msg = f"from_source takes a source, got {shown(source)}; {remedy}"
+            msg = f"from_source takes a source, got {short_repr(source)}; {remedy}"
             raise DeclarationTypeError(msg)
         if not isinstance(watermark_strategy, WatermarkStrategy):
-            msg = f"from_source takes a WatermarkStrategy, got {shown(watermark_strategy)}; give for example WatermarkStrategy.no_watermarks()"
+            msg = f"from_source takes a WatermarkStrategy, got {short_repr(watermark_strategy)}; give for example WatermarkStrategy.no_watermarks()"
             raise DeclarationTypeError(msg)
         kind = source.type_info if type_info is None else output_type_of(type_info)
         return self._source(source, copy_function(watermark_strategy), source_name, kind)
@@ -463,9 +463,7 @@ class StreamExecutionEnvironment(WithoutJava):
             remedy = instance_of(
                 Source, source, "use from_collection, from_source or from_data_frame"
             )
-            msg = (
-                f"add_source takes a FlinkKafkaConsumer or a source, got {shown(source)}; {remedy}"
-            )
+            msg = f"add_source takes a FlinkKafkaConsumer or a source, got {short_repr(source)}; {remedy}"
             raise DeclarationTypeError(msg)
         return self.from_source(source, WatermarkStrategy.no_watermarks(), source_name, type_info)
 
@@ -479,14 +477,14 @@ class StreamExecutionEnvironment(WithoutJava):
             type_info: The type of the elements; None is the format's own.
 
         Raises:
-            HostError: The format is Java's.
+            SparkSetupError: The format is Java's.
         """
         if not isinstance(input_format, SourceMaker):
             msg = (
-                f"formats of input but AvroInputFormat are Java's, got {shown(input_format)}; read with "
+                f"formats of input but AvroInputFormat are Java's, got {short_repr(input_format)}; read with "
                 "a FileSource and from_source, or with Spark and from_data_frame"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
         return self.from_source(
             input_format.source(),
             WatermarkStrategy.no_watermarks(),
@@ -494,7 +492,7 @@ class StreamExecutionEnvironment(WithoutJava):
             type_info,
         )
 
-    @former(
+    @deprecated_alias(
         "FileSource.for_record_stream_format(StreamFormat.text_line_format(), path) and from_source"
     )
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
@@ -531,7 +529,7 @@ class StreamExecutionEnvironment(WithoutJava):
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is of the wrong kind, the event
                 time is no column, or a column has a type that functions cannot be given.
-            HostError: PySpark is not installed.
+            SparkSetupError: PySpark is not installed.
         """
         source = self._program.frame_source(df, event_time)
         if watermark_strategy is None:
@@ -611,7 +609,7 @@ def _convert(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
         try:
             copies: list[Any] = pickle.loads(pickle.dumps(elements, protocol=5))  # noqa: S301
         except Exception as error:
-            msg = f"elements must be such that pickle can write them, got {shown(elements)}: {shown_error(error)}"
+            msg = f"elements must be such that pickle can write them, got {short_repr(elements)}: {shown_error(error)}"
             raise StateValueError(msg) from error
         return copies
     made: list[Any] = []

@@ -13,7 +13,7 @@ import attrs
 
 from pyflinklike._checks import is_int
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import T
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.code_slips import warn_of_slips
@@ -94,7 +94,7 @@ class StreamNode(WithoutJava):
         if not isinstance(uid_hash, str) or not _HASH.fullmatch(uid_hash):
             msg = (
                 "Node hash must be a 32 character String that describes a hex code, got "
-                f"{shown(uid_hash)}; to name the state of an operator call uid"
+                f"{short_repr(uid_hash)}; to name the state of an operator call uid"
             )
             raise DeclarationValueError(msg)
         warnings.warn(
@@ -122,7 +122,9 @@ class StreamNode(WithoutJava):
             DeclarationValueError: It is less than 1.
         """
         if not is_int(parallelism) or parallelism < 1:
-            msg = f"The parallelism of an operator must be at least 1, got {shown(parallelism)}"
+            msg = (
+                f"The parallelism of an operator must be at least 1, got {short_repr(parallelism)}"
+            )
             raise DeclarationValueError(msg)
         return self._set(parallelism=parallelism)
 
@@ -142,7 +144,7 @@ class StreamNode(WithoutJava):
         if not isinstance(slot_sharing_group, (str, SlotSharingGroup)):
             msg = (
                 "slot_sharing_group takes a name or a SlotSharingGroup, got "
-                f"{shown(slot_sharing_group)}; give for example 'default'"
+                f"{short_repr(slot_sharing_group)}; give for example 'default'"
             )
             raise DeclarationTypeError(msg)
         return self
@@ -195,7 +197,7 @@ def check_function(function: Any, kinds: tuple[type, ...], message: str) -> Any:
     """
     if not isinstance(function, kinds):
         remedy = instance_of(kinds[0], function, f"subclass {kinds[0].__name__}")
-        msg = f"{message}, got {shown(function)}; {remedy}"
+        msg = f"{message}, got {short_repr(function)}; {remedy}"
         raise DeclarationTypeError(msg)
     warn_of_slips(check_methods(function))
     return copy_function(function)
@@ -216,7 +218,9 @@ def output_type_of(output_type: OutputType) -> TypeInformation:
     given: Any = output_type
     if not isinstance(given, TypeInformation):
         remedy = instance_of(TypeInformation, given, "give for example Types.STRING()")
-        msg = f"output_type must be None, list or TypeInformation, got {shown(given)}; {remedy}"
+        msg = (
+            f"output_type must be None, list or TypeInformation, got {short_repr(given)}; {remedy}"
+        )
         raise DeclarationTypeError(msg)
     return given
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from pyflinklike._checks import warn_of_short
-from pyflinklike._deprecation import former_keywords
+from pyflinklike._deprecation import renamed_keywords
 from pyflinklike.pyflink.datastream.stream_node import OutputType, output_type_of
 from pyflinklike.state.fold_functions import AggregateFunction, ReduceFunction
 from pyflinklike.types import TypeInformation
@@ -52,7 +52,7 @@ class WindowedStream(LateDataOption, Generic[S]):
         kind: TypeInformation = self._stream.get_type()
         return kind
 
-    @former_keywords(result_type="output_type")
+    @renamed_keywords(result_type="output_type")
     def reduce(
         self,
         reduce_function: ReduceFunction[Any] | Callable[[Any, Any], Any],
@@ -74,7 +74,7 @@ class WindowedStream(LateDataOption, Generic[S]):
         kind = self.get_input_type() if is_same else output_type_of(output_type)
         return self._result(self._windowed.reduce(reduce_function, window_function), kind)
 
-    @former_keywords(result_type="output_type")
+    @renamed_keywords(result_type="output_type")
     def aggregate(
         self,
         aggregate_function: AggregateFunction,
@@ -97,7 +97,7 @@ class WindowedStream(LateDataOption, Generic[S]):
         operator = self._windowed.aggregate(aggregate_function, window_function, kind)
         return self._result(operator, output_type_of(output_type))
 
-    @former_keywords(result_type="output_type")
+    @renamed_keywords(result_type="output_type")
     def apply(
         self, window_function: WindowFunction | AllWindowFunction, output_type: OutputType = None
     ) -> S:
@@ -112,7 +112,7 @@ class WindowedStream(LateDataOption, Generic[S]):
         """
         return self._result(self._windowed.apply(window_function), output_type_of(output_type))
 
-    @former_keywords(result_type="output_type")
+    @renamed_keywords(result_type="output_type")
     def process(
         self,
         process_window_function: ProcessWindowFunction | ProcessAllWindowFunction,

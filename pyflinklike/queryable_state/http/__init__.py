@@ -7,7 +7,7 @@ application = app(QueryableState.open(spark, "/checkpoints/visits"))
 """
 
 from pyflinklike._checks import lacking
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 
 try:
     from pyflinklike.queryable_state.http.application import app
@@ -16,4 +16,4 @@ except ImportError as error:
 
 __all__ = ["app"]
 
-pin(globals())
+export_public(globals())

@@ -49,16 +49,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyflinklike._checks import is_int
 from pyflinklike._clock import TimeDomain, wall_clock
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationError,
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     IncompatibleStateError,
     PyflinklikeError,
     ScanDisabledError,
+    SparkSetupError,
     StaleStateError,
     StateAccessError,
     StateValueError,
@@ -76,7 +76,7 @@ from pyflinklike.queryable_state.http.json_values import (
     state_key_of,
 )
 from pyflinklike.queryable_state.queryable_state import QueryableState
-from pyflinklike.queryable_state.read_only_states import StateReader, Timer
+from pyflinklike.queryable_state.read_only_states import ReplicaStateReader, Timer
 from pyflinklike.state_processor._logs.key_columns import time_of, user_key_of
 from pyflinklike.views.view import Freshness, View
 
@@ -86,7 +86,7 @@ __all__ = ["app"]
 _STATUS: dict[HTTPStatus, tuple[type[Exception], ...]] = {
     HTTPStatus.NOT_FOUND: (UnknownStateError, UnknownStoreError),
     HTTPStatus.CONFLICT: (ScanDisabledError,),
-    HTTPStatus.SERVICE_UNAVAILABLE: (StaleStateError, StoreClosedError, HostError),
+    HTTPStatus.SERVICE_UNAVAILABLE: (StaleStateError, StoreClosedError, SparkSetupError),
     HTTPStatus.UNPROCESSABLE_ENTITY: (ValueDecodeError,),
     HTTPStatus.BAD_REQUEST: (
         *(StateValueError, StoreValueError, StateAccessError),
@@ -206,7 +206,7 @@ def app(
     elif isinstance(source, View):
         reads = _View(source, limits).reads()
     else:
-        msg = f"app takes a replica or a view, got {shown(source)}"
+        msg = f"app takes a replica or a view, got {short_repr(source)}"
         raise DeclarationTypeError(f"{msg}; give the result of QueryableState.open()")
     index = {path: parameters for path, (_, parameters) in reads.items()}
     reads["/"] = (partial(_list_requests, index), ())
@@ -239,7 +239,7 @@ def _route_of(path: str) -> str:
 
 def _count_of(given: Any, what: str) -> int:
     if not is_int(given) or given < 1:
-        msg = f"{what} takes an int from 1 on, got {shown(given)}; give one"
+        msg = f"{what} takes an int from 1 on, got {short_repr(given)}; give one"
         raise DeclarationValueError(msg)
     return int(given)
 
@@ -258,7 +258,7 @@ _Reads = dict[str, tuple[_Read, tuple[str, ...]]]
 def _answer(read: _Read, request: Request) -> Response:
     path = request.scope["path"]
     if "\ufffd" in path:  # the server replaces what is not UTF-8, and so one name by another
-        msg = f"the path must be UTF-8, got {shown(path)}; encode it as UTF-8"
+        msg = f"the path must be UTF-8, got {short_repr(path)}; encode it as UTF-8"
         raise StateValueError(msg)
     return read(_query_of(request), **request.path_params)
 
@@ -284,7 +284,7 @@ def _query_of(request: Request) -> dict[str, str]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        msg = f"a parameter is given once, got {shown(twice)} twice; leave one out"
+        msg = f"a parameter is given once, got {short_repr(twice)} twice; leave one out"
         raise StateValueError(msg)
     return found
 
@@ -326,13 +326,13 @@ def _answer_error(_: Request, error: Exception) -> Response:
 def _answer_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        msg = f"only GET and HEAD are known, got {shown(request.method)}"
+        msg = f"only GET and HEAD are known, got {short_repr(request.method)}"
         return _fail(HTTPStatus.METHOD_NOT_ALLOWED, msg, Allow="GET, HEAD")
     return _fail(HTTPStatus(error.status_code), error.detail)
 
 
 def _answer_unknown(paths: list[str], request: Request, _: Exception) -> Response:
-    msg = f"there are {', '.join(paths)}, got {shown(request.scope['path'])}"
+    msg = f"there are {', '.join(paths)}, got {short_repr(request.scope['path'])}"
     return _fail(HTTPStatus.NOT_FOUND, msg)
 
 
@@ -347,7 +347,7 @@ def _checked_hosts(hosts: Iterable[str] | None) -> frozenset[str] | None:
         return None
     names = [] if isinstance(hosts, (str, bytes)) else list(hosts)
     if not names or not all(isinstance(each, str) and _HOST.fullmatch(each) for each in names):
-        msg = f"hosts takes a list of names, got {shown(hosts)}; write hosts=['localhost']"
+        msg = f"hosts takes a list of names, got {short_repr(hosts)}; write hosts=['localhost']"
         raise DeclarationTypeError(msg)
     return frozenset(each.lower() for each in names)
 
@@ -384,7 +384,7 @@ class _Guard:
             headers = Request(scope).headers
             host = headers.get("host", "")
             if not self._knows_host(host.lower()):
-                msg = f"requests must come under a name in hosts, got Host {shown(host)}"
+                msg = f"requests must come under a name in hosts, got Host {short_repr(host)}"
                 answer = _fail(HTTPStatus.MISDIRECTED_REQUEST, f"{msg}; add it to hosts")
             elif not self._knows_token(headers.get("authorization", "")):
                 msg = "a request must give the token, got none or another"
@@ -431,7 +431,7 @@ def _check_parameters(query: Query, *names: str) -> None:
     unknown = sorted(set(query) - set(names))
     if unknown:
         are = f"its parameters are {sorted(names)}" if names else "it takes no parameters"
-        msg = f"{are}, got {shown(unknown[0])}; leave it out"
+        msg = f"{are}, got {short_repr(unknown[0])}; leave it out"
         raise StateValueError(msg)
 
 
@@ -446,7 +446,7 @@ def _whole(query: Query, name: str, most: int | None = None) -> int | None:
     text = query[name]
     if not _DIGITS.fullmatch(text) or (most is not None and int(text) > most):
         end = "on, of at most 18 digits" if most is None else f"to {most}"
-        msg = f"{name} takes a whole number from 0 {end}, got {shown(text)}; give one"
+        msg = f"{name} takes a whole number from 0 {end}, got {short_repr(text)}; give one"
         raise StateValueError(msg)
     return int(text)
 
@@ -461,7 +461,7 @@ def _key_text(query: Query, what: str) -> str:
 def _flag(query: Query, name: str) -> bool:
     text = query.get(name, "false").lower()
     if text not in ("true", "false", "1", "0"):
-        msg = f"{name} takes true or false, got {shown(query[name])}; give one"
+        msg = f"{name} takes true or false, got {short_repr(query[name])}; give one"
         raise StateValueError(msg)
     return text in ("true", "1")
 
@@ -471,7 +471,7 @@ def _domain(query: Query) -> TimeDomain | None:
         return None
     found = _DOMAINS.get(query["domain"])
     if found is None:
-        msg = f"domain takes one of {sorted(_DOMAINS)}, got {shown(query['domain'])}"
+        msg = f"domain takes one of {sorted(_DOMAINS)}, got {short_repr(query['domain'])}"
         raise StateValueError(f"{msg}; leave it out for both")
     return found
 
@@ -527,12 +527,12 @@ class _Replica:
                 )
             return _stamp(read(at, query, **names), at.position.batch_id, at.position.age)
 
-    def _states(self, at: StateReader, query: Query) -> Response:
+    def _states(self, at: ReplicaStateReader, query: Query) -> Response:
         _check_parameters(query, *_BOUNDS)
         described = [{name: getattr(each, name) for name in _DESCRIBED} for each in at.states()]
         return _respond({"states": json_value(described)})
 
-    def _state(self, at: StateReader, query: Query, name: str) -> Response:
+    def _state(self, at: ReplicaStateReader, query: Query, name: str) -> Response:
         state = at[name]
         is_keyed = state.info.key_type is not None
         of_windows = () if state.info.namespace_type is None else ("namespace",)
@@ -544,11 +544,11 @@ class _Replica:
         value = state.get(key, namespace=namespace)
         if value is None:
             return _fail(
-                HTTPStatus.NOT_FOUND, f"state {name!r} has nothing of {shown(key)}", "no key"
+                HTTPStatus.NOT_FOUND, f"state {name!r} has nothing of {short_repr(key)}", "no key"
             )
         return _respond({"key": json_value(key), "value": json_value(value)})
 
-    def _store(self, at: StateReader, query: Query, name: str, verb: str) -> Response:
+    def _store(self, at: ReplicaStateReader, query: Query, name: str, verb: str) -> Response:
         info = next((info for info in at.states() if info.name == name), None)
         given = {}
         if info is not None and info.is_store and info.key_type and "current" in query:
@@ -556,7 +556,7 @@ class _Replica:
         store = at.store(name, **given)
         verbs = VERBS[store.info.kind]
         if verb not in verbs:
-            msg = f"a {store.info.kind} store has {sorted(verbs)}, got {shown(verb)}"
+            msg = f"a {store.info.kind} store has {sorted(verbs)}, got {short_repr(verb)}"
             return _fail(HTTPStatus.NOT_FOUND, msg)
         chosen = verbs[verb]
         current = ("current",) if store.scope == "key" else ()
@@ -571,7 +571,7 @@ class _Replica:
             return _respond({"value": json_value(value)})
         is_reverse = _flag(query, "reverse")
 
-        def read(scan: StateReader) -> Iterator[Any]:
+        def read(scan: ReplicaStateReader) -> Iterator[Any]:
             asked = getattr(scan.store(name, **given), verb)
             if verb == "history":
                 return iter(asked(*arguments, "desc" if is_reverse else "asc"))
@@ -579,7 +579,7 @@ class _Replica:
 
         return self._page(at, (name, verb), query, read, json_value)
 
-    def _timers(self, at: StateReader, query: Query) -> Response:
+    def _timers(self, at: ReplicaStateReader, query: Query) -> Response:
         timers = at.timers()
         _check_parameters(query, "key", *_OF_TIMERS, *_PAGING, *_BOUNDS)
         is_reverse, domain = _flag(query, "reverse"), _domain(query)
@@ -589,7 +589,7 @@ class _Replica:
         if "key" in query:
             key = user_key_of(query["key"], timers.key_columns, timers.key_type.signature)
 
-        def read(scan: StateReader) -> Iterator[Timer]:
+        def read(scan: ReplicaStateReader) -> Iterator[Timer]:
             timers = scan.timers()
             if "key" not in query:
                 return timers.all(begin, end, domain=domain, reverse=is_reverse)
@@ -607,10 +607,10 @@ class _Replica:
 
     def _page(
         self,
-        at: StateReader,
+        at: ReplicaStateReader,
         path: tuple[str, ...],
         query: Query,
-        read: Callable[[StateReader], Iterator[Any]],
+        read: Callable[[ReplicaStateReader], Iterator[Any]],
         item: Callable[[Any], Any],
     ) -> Response:
         """Answer with the next items of a scan.
@@ -655,12 +655,12 @@ class _Scans:
     """
 
     def __init__(self) -> None:
-        self._readers: OrderedDict[str, StateReader] = OrderedDict()
+        self._readers: OrderedDict[str, ReplicaStateReader] = OrderedDict()
         self._rests: OrderedDict[tuple[Any, ...], Iterator[Any]] = OrderedDict()
         self._lock = threading.Lock()
 
     def keep(
-        self, reader: StateReader, count: int, question: tuple[Any, ...], rest: Iterator[Any]
+        self, reader: ReplicaStateReader, count: int, question: tuple[Any, ...], rest: Iterator[Any]
     ) -> str:
         """Keep a scan that goes on, and return the text to send as `after=`.
 
@@ -689,7 +689,7 @@ class _Scans:
 
     def find(
         self, after: str, question: tuple[Any, ...]
-    ) -> tuple[StateReader, int, Iterator[Any] | None] | None:
+    ) -> tuple[ReplicaStateReader, int, Iterator[Any] | None] | None:
         """Return the snapshot of a scan, the number of its items so far, and the rest if kept.
 
         The rest is handed out once: a second request for the same answer gets None, and must find
@@ -700,7 +700,7 @@ class _Scans:
         """
         name, _, count = after.partition(".")
         if not _DIGITS.fullmatch(count):
-            msg = f"after takes what an answer had as its after, got {shown(after)}; give that"
+            msg = f"after takes what an answer had as its after, got {short_repr(after)}; give that"
             raise StateValueError(msg)
         with self._lock:
             reader = self._readers.get(name)
@@ -732,7 +732,7 @@ class _View:
         key = json_key_of(_key_text(query, f"view {self.view.name!r}"))
         row = self.view.get(key)
         if row is None:
-            msg = f"view {self.view.name!r} has no row of {shown(key)}"
+            msg = f"view {self.view.name!r} has no row of {short_repr(key)}"
             found = _fail(HTTPStatus.NOT_FOUND, msg, "no key")
         else:
             found = _respond({"key": json_value(key), "value": json_value(row)})

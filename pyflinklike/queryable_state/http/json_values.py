@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import StateValueError
 from pyflinklike.state_processor._logs.key_columns import (
     as_user,
@@ -70,7 +70,7 @@ def store_key_of(text: str, info: StateInfo) -> Any:
     try:
         return _read_typed(given, declared)
     except (ValueError, TypeError, ArithmeticError) as error:
-        msg = f"store {info.name!r}: a key must be {declared!r} as JSON, got {shown(text)}"
+        msg = f"store {info.name!r}: a key must be {declared!r} as JSON, got {short_repr(text)}"
         raise StateValueError(f"{msg}; write numbers as such and texts in quotes") from error
 
 
@@ -108,7 +108,7 @@ def _read_untyped(given: Any, text: str) -> Any:
     try:
         return to_float(given)
     except (ValueError, ArithmeticError) as error:
-        msg = f"a number of a key must be one that a float can be, got {shown(text)}"
+        msg = f"a number of a key must be one that a float can be, got {short_repr(text)}"
         raise StateValueError(f"{msg}; write a whole number without a point") from error
 
 

@@ -21,7 +21,8 @@ from pyflinklike.spark._plan.operator_chain import mark_phases
 from pyflinklike.spark._plan.process_options import ProcessOptions
 from pyflinklike.spark._plan.session import max_parallelism_for
 from pyflinklike.spark._wire.key_hash import group_or_hash
-from pyflinklike.spark._wire.own_columns import (
+from pyflinklike.spark._wire.record_readers import ConnectedReader, Reader, RecordReader
+from pyflinklike.spark._wire.system_columns import (
     ARRIVAL,
     BEFORE_WATERMARK,
     INPUT,
@@ -29,10 +30,9 @@ from pyflinklike.spark._wire.own_columns import (
     KEY_GROUP,
     quote,
 )
-from pyflinklike.spark._wire.record_readers import ConnectedReader, Reader, RecordReader
 from pyflinklike.types import TypeInformation
 
-__all__ = ["SORT_TIME", "Input", "InputOf", "OneInput", "TwoInputs", "times_of", "unite"]
+__all__ = ["SORT_TIME", "Input", "InputOf", "OneInput", "TwoFrames", "times_of", "unite"]
 
 SORT_TIME = "__time"
 """A column: the event time of a record of several inputs in ms, while a batch is sorted."""
@@ -213,7 +213,7 @@ InputOf = Callable[[ProcessOptions], OneInput]
 
 
 @attrs.frozen
-class TwoInputs:
+class TwoFrames:
     """The records of two keyed DataFrames as one.
 
     Args:

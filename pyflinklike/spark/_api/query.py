@@ -50,7 +50,7 @@ from pyflinklike.spark._plan.requirements import packages_checked
 from pyflinklike.spark._plan.session import partitions_of, partitions_told, prepare_workers
 from pyflinklike.spark._plan.timer_use import uses_processing_timers
 from pyflinklike.spark._wire.output_layout import OutputLayout
-from pyflinklike.spark._wire.own_columns import (
+from pyflinklike.spark._wire.system_columns import (
     BEFORE_WATERMARK,
     KEY_GROUP,
     with_batch_time,
@@ -117,7 +117,7 @@ def apply_function(
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
-        HostError: The settings of the session rule out keyed state, or the savepoint holds
+        SparkSetupError: The settings of the session rule out keyed state, or the savepoint holds
             timers that the query could not fire.
         CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
     """

@@ -38,7 +38,12 @@ from pyflinklike.spark._host.collector_freeze import without_collection
 from pyflinklike.spark._host.task import open_operator, record_of, task_of
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.operator_plan import BatchState, Plan, StatePart
-from pyflinklike.spark._wire.own_columns import BATCH_TIME, KEY_GROUP, LAST_WATERMARK, watermark_of
+from pyflinklike.spark._wire.system_columns import (
+    BATCH_TIME,
+    KEY_GROUP,
+    LAST_WATERMARK,
+    watermark_of,
+)
 
 __all__ = ["run_batch"]
 

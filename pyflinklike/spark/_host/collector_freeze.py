@@ -27,9 +27,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
-from pyflinklike.spark._host.driver_pickle import Carried
+from pyflinklike.spark._host.driver_pickle import PickledByDriver
 
-__all__ = ["Frozen", "freeze_imports", "with_imports_frozen", "without_collection"]
+__all__ = ["GcFreeze", "freeze_imports", "with_imports_frozen", "without_collection"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,8 +54,8 @@ def without_collection(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def with_imports_frozen(call: Callable[P, R]) -> Callable[P, R]:
-    """Have a worker call `freeze_imports` first; the call itself is `Carried`."""
-    carried = Carried(call)
+    """Have a worker call `freeze_imports` first; the call itself is `PickledByDriver`."""
+    carried = PickledByDriver(call)
 
     def frozen(*args: P.args, **kwargs: P.kwargs) -> R:
         freeze_imports()
@@ -73,7 +73,7 @@ def freeze_imports() -> None:
         _FROZEN.begin_task()
 
 
-class Frozen:
+class GcFreeze:
     """The objects that are hidden from the collections between the tasks of a worker.
 
     Args:
@@ -121,4 +121,4 @@ class Frozen:
             gc.freeze()
 
 
-_FROZEN = Frozen()
+_FROZEN = GcFreeze()

@@ -25,11 +25,11 @@ from typing import Any, Generic, TypeVar
 from pyspark import TaskContext
 from pyspark.serializers import CloudPickleSerializer
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._host.pickle_acknowledgement import acknowledge_pickle
 from pyflinklike.spark._host.worker_errors import tell_errors
 
-__all__ = ["Carried"]
+__all__ = ["PickledByDriver"]
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ _REMEDY = (
 )
 
 
-class Carried(Generic[T]):
+class PickledByDriver(Generic[T]):
     """An object of the user's on its way to a worker.
 
     Args:
@@ -64,7 +64,7 @@ def _is_ours(finder: Any) -> bool:
 
 
 @tell_errors
-def _open(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> Carried[Any]:  # noqa: ARG001
+def _open(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> PickledByDriver[Any]:  # noqa: ARG001
     """Open the user's part in a worker; unpickled finders have put themselves in place already."""
     if TaskContext.get() is not None:
         acknowledge_pickle()  # this is part of the pickle, and the records come behind it
@@ -72,14 +72,14 @@ def _open(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> Car
     # In the driver's order: a script's folder is before all others.
     sys.path[:0] = [each for each in folders if each not in known]
     try:
-        return Carried(pickle.loads(pickled))  # noqa: S301  # of this query's driver
+        return PickledByDriver(pickle.loads(pickled))  # noqa: S301  # of this query's driver
     except ModuleNotFoundError as error:
         if error.name is None or _names_pyflink(error.name):
             raise
         msg = (
             f"a worker needs the modules of what it runs, got none called {error.name!r}; {_REMEDY}"
         )
-        raise HostError(msg) from error
+        raise SparkSetupError(msg) from error
     except AttributeError as error:
         if not str(error).startswith("Can't get attribute"):
             raise
@@ -87,7 +87,7 @@ def _open(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> Car
             f"a worker needs the same modules as the driver, got another one: {error}; give the "
             f"module a name of its own, or {_REMEDY}"
         )
-        raise HostError(msg) from error
+        raise SparkSetupError(msg) from error
 
 
 def _names_pyflink(name: str) -> bool:

@@ -28,10 +28,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from pyflinklike._changelog.operator_record import OperatorRecord
-from pyflinklike._runtime.micro_batch import Served
-from pyflinklike.errors import HostError, PyflinklikeError
+from pyflinklike._runtime.micro_batch import BatchResult
+from pyflinklike.errors import PyflinklikeError, SparkSetupError
 from pyflinklike.spark._host.blob_map import LOG_VARIABLE, BlobMap
-from pyflinklike.spark._host.driver_pickle import Carried
+from pyflinklike.spark._host.driver_pickle import PickledByDriver
 from pyflinklike.spark._host.packed_records import pack_records
 from pyflinklike.spark._host.task import RESULT_COLUMNS, RESULT_SCHEMA, KeyGroupTask, Result
 from pyflinklike.spark._host.worker_errors import tell_errors
@@ -39,8 +39,8 @@ from pyflinklike.spark._plan.event_time import WATERMARK_MARK
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._plan.session import check_file_manager
 from pyflinklike.spark._wire.key_groups import ROLL_CALL
-from pyflinklike.spark._wire.own_columns import KEY_GROUP, watermark_of
 from pyflinklike.spark._wire.payloads import PACKED_SCHEMA
+from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 
 __all__ = [
     "FIRST_INITIAL",
@@ -74,7 +74,7 @@ def apply_plan(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | 
             no state.
 
     Raises:
-        HostError: The session's checkpoints do not replace files.
+        SparkSetupError: The session's checkpoints do not replace files.
     """
     check_file_manager(keyed.sparkSession)
     rows = pack_records(keyed, plan)
@@ -98,7 +98,7 @@ def _function(
     plan: Plan, *, begins: bool
 ) -> Callable[[Any, Iterable[Any], GroupState], Iterator[Any]]:
     # Unpickled once per task, so each task has one of its own.
-    carried = Carried(GroupStateTask(plan, begins=begins))
+    carried = PickledByDriver(GroupStateTask(plan, begins=begins))
 
     def serve(key: Any, frames: Iterable[Any], state: GroupState) -> Iterator[Any]:
         import pandas as pd
@@ -239,7 +239,7 @@ class GroupStateTask(KeyGroupTask):
             told = watermark_of(state.getCurrentWatermarkMs())
             clock.watermark = max(told, self._plan.least_watermark)
 
-    def _wake(self, served: Served, fired: int | None) -> None:  # noqa: ARG002
+    def _wake(self, served: BatchResult, fired: int | None) -> None:  # noqa: ARG002
         self._wake_at = None if served.head is None else served.head.wake_at
 
 
@@ -278,7 +278,7 @@ def _add_initial_state(packed: DataFrame, initial: list[tuple[int, bytes]]) -> D
         initial: Pairs of grouping key, and roll call or segment.
 
     Raises:
-        HostError: The session is one of Spark Connect.
+        SparkSetupError: The session is one of Spark Connect.
     """
     try:
         context = packed.sparkSession.sparkContext
@@ -287,7 +287,7 @@ def _add_initial_state(packed: DataFrame, initial: list[tuple[int, bytes]]) -> D
             "on PySpark 3.5 a stream begins with a savepoint in a classic session, got one of "
             "Spark Connect; start it in a classic session, or use PySpark 4"
         )
-        raise HostError(msg) from error
+        raise SparkSetupError(msg) from error
     # A broadcast value: one task of one micro-batch reads it, the others do not even unpickle it.
     return packed.mapInArrow(_with_initial(context.broadcast(initial)), PACKED_SCHEMA.ddl)
 
@@ -304,7 +304,7 @@ def _check_began(*, is_new: bool) -> None:
         is_new: Whether nothing is stored yet.
 
     Raises:
-        HostError: The first micro-batch is over, and the savepoint was not read.
+        SparkSetupError: The first micro-batch is over, and the savepoint was not read.
     """
     if is_new and _batch_id() != 0:
         msg = (
@@ -312,7 +312,7 @@ def _check_began(*, is_new: bool) -> None:
             f"micro-batch {_batch_id()} and no state yet, for the first one had no partitions; "
             "start again with a new checkpoint when the source has data"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
 
 def _with_initial(rows: Any) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -26,12 +26,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.metric_group import Increment, by_names_of_metrics
 from pyflinklike.spark._plan.operator_plan import Plan
-from pyflinklike.spark._wire.parcels import PASSED_ON
+from pyflinklike.spark._wire.stage_records import PASSED_ON
 
 __all__ = [
     "COUNTED_FIELDS",
@@ -208,7 +208,7 @@ def read_metrics(progress: Any, uid: str) -> SparkRow | None:
         return None
     if uid not in observed:
         msg = (
-            f"metrics_of takes the uid of an operator of the stream, got {shown(uid)}; "
+            f"metrics_of takes the uid of an operator of the stream, got {short_repr(uid)}; "
             f"choose from {sorted(each for each in observed if not each.endswith(OF_INPUTS))}"
         )
         raise DeclarationValueError(msg)
@@ -236,7 +236,7 @@ def _read_observed(progress: Any) -> Mapping[str, Any]:
         observed = getattr(progress, "observedMetrics", None)
     if not isinstance(observed, Mapping):
         msg = (
-            f"metrics_of takes the progress of a stream, got {shown(progress)}; "
+            f"metrics_of takes the progress of a stream, got {short_repr(progress)}; "
             "for example query.lastProgress"
         )
         raise DeclarationTypeError(msg)

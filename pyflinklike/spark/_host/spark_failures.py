@@ -21,16 +21,16 @@ from contextlib import contextmanager
 from typing import Final
 
 from pyflinklike import errors
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     DeclarationTypeError,
-    HostError,
     IncompatibleStateError,
     PyflinklikeError,
+    SparkSetupError,
 )
 from pyflinklike.spark._plan.operator_plan import TimeMode
 
-__all__ = ["error_of", "ours_alone"]
+__all__ = ["error_of", "without_foreign_finders"]
 
 # Spark keeps the text of a worker's traceback; what follows the sentence begins with one of these.
 _TOLD: Final = re.compile(
@@ -111,7 +111,7 @@ def error_of(failure: BaseException) -> PyflinklikeError | None:
     is of the same class, with the same message, and without a cause.  Where Spark itself refuses
     a change since a checkpoint was begun (an event time dropped or added, an operator more or
     less), it is an `IncompatibleStateError` that says what to do; where it refuses a way to write
-    the stream (an output mode, a trigger), a `HostError`.
+    the stream (an output mode, a trigger), a `SparkSetupError`.
 
     Args:
         failure: A `StreamingQueryException`, also of `query.exception()` and of a
@@ -125,7 +125,9 @@ def error_of(failure: BaseException) -> PyflinklikeError | None:
         DeclarationTypeError: `failure` is not an exception.
     """
     if not isinstance(failure, BaseException):
-        msg = f"error_of takes an exception, got {shown(failure)}; query.exception() may be None"
+        msg = (
+            f"error_of takes an exception, got {short_repr(failure)}; query.exception() may be None"
+        )
         raise DeclarationTypeError(msg)
     if isinstance(failure, PyflinklikeError):
         return failure
@@ -138,7 +140,7 @@ def error_of(failure: BaseException) -> PyflinklikeError | None:
 
 
 @contextmanager
-def ours_alone() -> Iterator[None]:
+def without_foreign_finders() -> Iterator[None]:
     """Raise the error of a worker in place of Spark's failure.
 
     The traceback of Spark's failure is dropped: py4j writes down the error of a `foreachBatch`, and
@@ -170,10 +172,10 @@ def _explain_refused_restart(text: str) -> PyflinklikeError | None:
     return None
 
 
-def _explain_refused_writing(text: str) -> HostError | None:
+def _explain_refused_writing(text: str) -> SparkSetupError | None:
     """Return our error for Spark's refusal of an output mode, trigger or option, or None."""
     found = next((ours for theirs, ours in _REFUSED_WRITING if theirs.search(text)), None)
-    return None if found is None else HostError(found)
+    return None if found is None else SparkSetupError(found)
 
 
 def _of_mode(text: str, mode: str) -> str:

@@ -36,10 +36,12 @@ class DeclaringProcessor(StatefulProcessor):
 
     def __init__(self, processor: StatefulProcessor, variables: Sequence[str]) -> None:
         self._variables = tuple(variables)
-        from pyflinklike.spark._host.driver_pickle import Carried  # not with the class: see above
+        from pyflinklike.spark._host.driver_pickle import (
+            PickledByDriver,  # not with the class: see above
+        )
 
         serializer: Any = CloudPickleSerializer  # as Spark pickles, with its errors
-        self._pickled: bytes = serializer().dumps(Carried(processor))
+        self._pickled: bytes = serializer().dumps(PickledByDriver(processor))
         self._processor: Any = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:

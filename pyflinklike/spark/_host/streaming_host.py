@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from pyflinklike._runtime.micro_batch import Served
-from pyflinklike.errors import HostError
+from pyflinklike._runtime.micro_batch import BatchResult
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._host.blob_map import SparkLogStorage, log_variable
 from pyflinklike.spark._host.packed_records import pack_records
 from pyflinklike.spark._host.state_declaration import DeclaringProcessor
@@ -35,8 +35,13 @@ from pyflinklike.spark._host.wake_up import replace_timer
 from pyflinklike.spark._host.worker_errors import tell_errors
 from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
 from pyflinklike.spark._wire.key_groups import is_roll_call, place_of
-from pyflinklike.spark._wire.own_columns import BATCH_TIME, KEY_GROUP, watermark_of, with_batch_time
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
+from pyflinklike.spark._wire.system_columns import (
+    BATCH_TIME,
+    KEY_GROUP,
+    watermark_of,
+    with_batch_time,
+)
 
 __all__ = [
     "KeyGroupProcessor",
@@ -58,7 +63,7 @@ def apply_plan(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
         initial: The initial state: grouping key, and roll call or segment; None for no state.
 
     Raises:
-        HostError: The session's settings rule it out, or the driver's Python cannot serve it.
+        SparkSetupError: The session's settings rule it out, or the driver's Python cannot serve it.
     """
     return serve_payloads(pack_records(keyed, plan), [plan], initial)
 
@@ -74,7 +79,7 @@ def serve_payloads(
         initial: The initial state, as `apply_plan` takes it.
 
     Raises:
-        HostError: As `apply_plan` raises it.
+        SparkSetupError: As `apply_plan` raises it.
     """
     # On the driver alone: workers, which import this module, do without.
     from pyflinklike.spark._plan.requirements import check_protobuf
@@ -180,7 +185,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         """Check that the savepoint was laid out for the number of key groups.
 
         Raises:
-            HostError: The setting that determines it has changed in between.
+            SparkSetupError: The setting that determines it has changed in between.
         """
         planned, begun = self._planned.task, self._plan.task
         if planned.max_parallelism != begun.max_parallelism:
@@ -190,7 +195,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
                 f"{planned.max_parallelism} then and {begun.max_parallelism} when the query "
                 "started; leave the setting alone in between, or pass max_parallelism"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)
 
     def _read_payloads(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
         return [(row["origin"], row[BATCH_TIME], row["payload"]) for row in rows]
@@ -211,7 +216,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         told = watermark_of(int(timer_values.getCurrentWatermarkInMs()))
         clock.watermark = max(told, self._plan.least_watermark)
 
-    def _wake(self, served: Served, fired: int | None) -> None:
+    def _wake(self, served: BatchResult, fired: int | None) -> None:
         replace_timer(self._handle, served, fired)
 
 

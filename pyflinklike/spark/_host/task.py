@@ -34,7 +34,11 @@ from pyspark import TaskContext
 
 from pyflinklike import __version__
 from pyflinklike._changelog.log_storage import LogStorage, exchange_watermark, raise_watermark
-from pyflinklike._changelog.operator_record import OperatorRecord, RecordStorage, call_roll
+from pyflinklike._changelog.operator_record import (
+    OperatorRecord,
+    RecordStorage,
+    register_key_groups,
+)
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from pyflinklike._runtime.assembly import OperatorDeclaration
@@ -42,30 +46,21 @@ from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import (
+    NO_PRE_WATERMARK_RECORDS,
     NO_RECORDS,
-    NONE_EARLY,
-    EarlyRecords,
+    BatchResult,
+    PreWatermarkRecords,
     Records,
-    Served,
     begin,
     serve,
 )
-from pyflinklike.errors import HostError, PyflinklikeError
+from pyflinklike.errors import PyflinklikeError, SparkSetupError
 from pyflinklike.spark._host.collector_freeze import freeze_imports, without_collection
 from pyflinklike.spark._host.observed_metrics import COUNTED_FIELDS, make_count_cells
-from pyflinklike.spark._host.wake_up import find_waking
+from pyflinklike.spark._host.wake_up import find_timer_scheduling
 from pyflinklike.spark._host.worker_errors import tell_errors
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.key_groups import groups_in, index_of
-from pyflinklike.spark._wire.parcels import (
-    OWN_TIMES,
-    Address,
-    Parcel,
-    divide_payloads,
-    dump,
-    pass_on,
-    wrap_to_pass,
-)
 from pyflinklike.spark._wire.payloads import (
     Home,
     own_times_in,
@@ -74,6 +69,15 @@ from pyflinklike.spark._wire.payloads import (
     to_payload,
 )
 from pyflinklike.spark._wire.schema import WireSchema
+from pyflinklike.spark._wire.stage_records import (
+    OWN_TIMES,
+    Address,
+    StageRecord,
+    divide_payloads,
+    dump,
+    pass_on,
+    wrap_to_pass,
+)
 from pyflinklike.types.pickled_type import pickle_allowed
 
 __all__ = [
@@ -145,7 +149,7 @@ class KeyGroupTask:
         else:
             OPEN_FUNCTIONS.keep(self._run, operator)
 
-    def _wake(self, served: Served, fired: int | None) -> None:
+    def _wake(self, served: BatchResult, fired: int | None) -> None:
         """Have Spark call the current key group at the time in its new head.
 
         Args:
@@ -160,7 +164,7 @@ class KeyGroupTask:
     def _call_roll(self, payloads: list[bytes], batch_time: int) -> None:
         with self._guard() as operator:
             record = record_of(self._plan, operator)
-            call_roll(
+            register_key_groups(
                 self._store,
                 record,
                 groups_in(payloads),
@@ -198,7 +202,7 @@ class KeyGroupTask:
             if not told:
                 return []
             records: list[Any] = sorted(told.items())
-            parcel = Parcel(Address(OWN_TIMES, 0), dump(records))
+            parcel = StageRecord(Address(OWN_TIMES, 0), dump(records))
             return list(pass_on([wrap_to_pass(parcel.to_bytes())]))
 
     def _check_home(self) -> None:
@@ -223,7 +227,9 @@ class KeyGroupTask:
             refused = plan.timer_refusals()
             self._operator = waiting or open_operator(plan, task, owner, refused)
             self._encode = plan.layout.encoder(plan.show_key)
-            self._waking = find_waking(plan.time_mode, has_own_time=plan.own_time is not None)
+            self._waking = find_timer_scheduling(
+                plan.time_mode, has_own_time=plan.own_time is not None
+            )
         return self._operator
 
     @contextmanager
@@ -270,7 +276,7 @@ class KeyGroupTask:
             results = [*self._encode_outputs(operator), *pass_on(passing)]
             if not self._sees_its_end:
                 operator.check_letters()
-            operator.group.keep_warm()
+            operator.group.cache()
         return results
 
     @without_collection
@@ -288,26 +294,26 @@ class KeyGroupTask:
             if served is not None:
                 self._wake(served, None)
                 operator.metrics.take()  # the first batch tells of its own work
-                operator.group.keep_warm()
+                operator.group.cache()
 
-    def _read(self, payloads: list[bytes] | None) -> tuple[EarlyRecords, Records]:
+    def _read(self, payloads: list[bytes] | None) -> tuple[PreWatermarkRecords, Records]:
         if not payloads:
-            return NONE_EARLY, NO_RECORDS
+            return NO_PRE_WATERMARK_RECORDS, NO_RECORDS
         plan, packed = self._plan, [payload_to_batch(each) for each in payloads]
         if plan.reader.before_watermark is None:
-            return NONE_EARLY, plan.reader.read_payloads(packed)
+            return NO_PRE_WATERMARK_RECORDS, plan.reader.read_payloads(packed)
         if plan.own_time is not None:
             # What comes in a micro-batch makes its watermark, so all of it comes before.
-            return EarlyRecords(
+            return PreWatermarkRecords(
                 plan.reader.read_payloads(packed), self._own_watermark()[0]
             ), NO_RECORDS
         early, records = plan.reader.read_apart(packed)
         if not plan.keeps_former_watermark():
-            return EarlyRecords(early, MIN_WATERMARK), records
+            return PreWatermarkRecords(early, MIN_WATERMARK), records
         self._check_home()
         if self._former_watermark is None:
             raise _without_home()
-        return EarlyRecords(early, self._former_watermark), records
+        return PreWatermarkRecords(early, self._former_watermark), records
 
     def _own_watermark(self) -> tuple[int, int]:
         """Return the former and the present watermark of times that were assigned behind an operator."""
@@ -330,8 +336,8 @@ class KeyGroupTask:
         return [(*head[:2], *make_count_cells(*operator.take_metrics())), *tail]
 
 
-def _without_home() -> HostError:
-    return HostError(
+def _without_home() -> SparkSetupError:
+    return SparkSetupError(
         "an operator behind another one needs the former watermark before its first "
         "records, got no call for it; set spark.sql.shuffle.partitions to the number that "
         "the checkpoint was begun with"

@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Protocol
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._clock import MAX_WATERMARK, TimeDomain
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike._runtime.micro_batch import Served, Waking
+from pyflinklike._runtime.micro_batch import BatchResult, TimerScheduling
 from pyflinklike.spark._plan.operator_plan import TimeMode
-from pyflinklike.spark._wire.own_columns import ENDED
+from pyflinklike.spark._wire.system_columns import ENDED
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["find_waking", "find_wanted_call", "replace_timer"]
+__all__ = ["find_timer_scheduling", "find_wanted_call", "replace_timer"]
 
 
 class Times(Protocol):
@@ -46,7 +46,7 @@ class Times(Protocol):
         """The watermark."""
 
 
-def find_waking(mode: TimeMode, *, has_own_time: bool = False) -> Waking:
+def find_timer_scheduling(mode: TimeMode, *, has_own_time: bool = False) -> TimerScheduling:
     """Return how Spark calls a key group without records in a time mode.
 
     Args:
@@ -55,10 +55,10 @@ def find_waking(mode: TimeMode, *, has_own_time: bool = False) -> Waking:
             it calls all key groups, and Spark only calls them at the end.
     """
     if has_own_time:
-        return Waking(mode.domain(), _at_the_end)
+        return TimerScheduling(mode.domain(), _at_the_end)
     policies = {TimeMode.EVENT_TIME: _by_watermark, TimeMode.PROCESSING_TIME: _by_trigger}
     policy = policies.get(mode)
-    return Waking() if policy is None else Waking(mode.domain(), policy)
+    return TimerScheduling() if policy is None else TimerScheduling(mode.domain(), policy)
 
 
 def find_wanted_call(
@@ -80,7 +80,7 @@ def find_wanted_call(
     return None
 
 
-def replace_timer(handle: StatefulProcessorHandle, served: Served, fired: int | None) -> None:
+def replace_timer(handle: StatefulProcessorHandle, served: BatchResult, fired: int | None) -> None:
     """Have Spark call the current key group at the time in its new head.
 
     Args:

@@ -10,7 +10,7 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.dead_letters import LETTER_FIELDS, DeadLetters
 from pyflinklike.functions.output_tag import ChangelogTag, OutputTag
@@ -18,8 +18,8 @@ from pyflinklike.spark._plan.event_time import EventTimeMark
 from pyflinklike.spark._plan.operator_chain import without_phases
 from pyflinklike.spark._plan.process_options import SideOutputs
 from pyflinklike.spark._wire.output_layout import OutputLayout
-from pyflinklike.spark._wire.own_columns import OUTPUT_TAG
 from pyflinklike.spark._wire.schema import changelog_schema, output_schema
+from pyflinklike.spark._wire.system_columns import OUTPUT_TAG
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["DeclaredOutputs"]
@@ -79,7 +79,7 @@ class DeclaredOutputs:
         """
         given: Any = on_error
         if not isinstance(given, DeadLetters):
-            msg = f"on_error takes DeadLetters, got {shown(given)}; for example DeadLetters('dead')"
+            msg = f"on_error takes DeadLetters, got {short_repr(given)}; for example DeadLetters('dead')"
             raise DeclarationTypeError(msg)
         tag_id = on_error.tag.tag_id
         if tag_id in self.sides:

@@ -26,11 +26,11 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from pyflinklike._deprecation import tell_once
-from pyflinklike._messages import shown
+from pyflinklike._deprecation import warn_once
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark._plan.process_options import check_column
-from pyflinklike.spark._wire.own_columns import KEY_GROUP
+from pyflinklike.spark._wire.system_columns import KEY_GROUP
 
 __all__ = [
     "WATERMARK_MARK",
@@ -137,7 +137,7 @@ def _check_watermarks(df: DataFrame, event_time: str, way: _Way) -> None:
         raise DeclarationValueError(msg)
     if way.columns and event_time not in way.columns:
         # The mark is lost in Python stages and in expressions, so the column may hold its times.
-        tell_once(
+        warn_once(
             "timers and TTL go by the watermark, got "
             f"event_time={event_time!r} and a watermark on {way.columns[0]!r}; unless both hold "
             f"the same times, {remedy}"
@@ -156,13 +156,13 @@ def delay_of(watermark_delay: str | None) -> int:
     if watermark_delay is None:
         return 1
     if not isinstance(watermark_delay, str):
-        msg = f'watermark_delay is a text such as "10 minutes", got {shown(watermark_delay)}'
+        msg = f'watermark_delay is a text such as "10 minutes", got {short_repr(watermark_delay)}'
         raise DeclarationTypeError(msg)
     parts = _DELAY.findall(watermark_delay)
     if not parts or _DELAY.sub("", watermark_delay).strip():
         units = ", ".join(_UNITS)
         msg = (
-            f'watermark_delay is a text such as "10 minutes", got {shown(watermark_delay)}; '
+            f'watermark_delay is a text such as "10 minutes", got {short_repr(watermark_delay)}; '
             f"give numbers of {units}"
         )
         raise DeclarationValueError(msg)

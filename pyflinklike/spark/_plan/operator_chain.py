@@ -22,7 +22,7 @@ from pyspark.sql import types as st
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark._plan.process_options import check_column
-from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, PHASE_MARK
+from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, PHASE_MARK
 
 __all__ = ["keep_phases", "keep_phases_of_part", "mark_phases", "phase_columns", "without_phases"]
 

@@ -15,7 +15,7 @@ from pyflinklike._changelog.segments import Segment
 from pyflinklike._clock import MIN_WATERMARK, Clock, TimeDomain
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike.backends.state_backend import StateBackend
-from pyflinklike.errors import HostError, IncompatibleStateError, PyflinklikeError
+from pyflinklike.errors import IncompatibleStateError, PyflinklikeError, SparkSetupError
 from pyflinklike.functions.dead_letters import DeadLetters
 from pyflinklike.spark._wire.output_layout import OutputLayout
 from pyflinklike.spark._wire.record_readers import Reader
@@ -73,11 +73,11 @@ class TimeMode(Enum):
 
     def timer_refusals(self) -> dict[TimeDomain, PyflinklikeError]:
         """Return an error with the remedy for each domain whose timers never fire in this mode."""
-        event = HostError(
+        event = SparkSetupError(
             "event-time timers on a stream need an event time, got process() without one; "
             'pass event_time="<timestamp column>"'
         )
-        processing = HostError(
+        processing = SparkSetupError(
             "processing-time timers need Spark's processing-time mode, and the function's code "
             "did not show that it uses them; pass processing_time_timers=True to process(), or in a job of "
             "the DataStream API call register_processing_time_timer by this name in the function itself"
@@ -145,7 +145,7 @@ class Plan:
         first_output: The number of its main output; operators at earlier places of the same state
             operator have the numbers before.
         saved: The declarations of the states in the savepoint that the query begins with.
-        is_ticked: Whether processing timers fire in event-time mode, since the host calls key groups
+        calls_all_key_groups: Whether processing timers fire in event-time mode, since the host calls key groups
             for them.
         own_time: The number of the node, behind another operator, that assigns the times of its elements
             and so makes its watermark; None if Spark makes it.
@@ -173,7 +173,7 @@ class Plan:
     first_output: int = attrs.field(default=0, kw_only=True)
     saved: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict, kw_only=True)
     key_groups: Callable[[int], int] | None = attrs.field(default=None, kw_only=True)
-    is_ticked: bool = attrs.field(default=False, kw_only=True)
+    calls_all_key_groups: bool = attrs.field(default=False, kw_only=True)
     on_error: DeadLetters | None = attrs.field(default=None, kw_only=True)
     drop_states: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     own_time: int | None = attrs.field(default=None, kw_only=True)
@@ -184,7 +184,7 @@ class Plan:
     def timer_refusals(self) -> dict[TimeDomain, PyflinklikeError]:
         """Return an error with the remedy for each domain whose timers never fire."""
         refused = self.time_mode.timer_refusals()
-        if self.is_ticked:
+        if self.calls_all_key_groups:
             refused.pop(TimeDomain.PROCESSING_TIME, None)
         return refused
 

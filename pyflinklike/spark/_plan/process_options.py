@@ -2,7 +2,7 @@
 """The options of operators over keyed DataFrames, and the checks of what `process` is given.
 
 A method that makes an operator takes its options by keyword, as one of the TypedDicts here: so type
-checkers and editors know each option.  `KeyedStream.process` explains them.  What the caller gave
+checkers and editors know each option.  `KeyedDataFrame.process` explains them.  What the caller gave
 becomes one `ProcessOptions`, the only place of the defaults.
 """
 
@@ -19,7 +19,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
 from pyflinklike._checks import is_int
-from pyflinklike._messages import instance_of, shown, shown_message
+from pyflinklike._messages import instance_of, short_repr, shown_message
 from pyflinklike._options import collect
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
@@ -27,7 +27,7 @@ from pyflinklike.functions.code_slips import warn_of_slips
 from pyflinklike.functions.dead_letters import DeadLetters
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.functions.process_functions import KeyedProcessFunction
-from pyflinklike.spark._wire.own_columns import (
+from pyflinklike.spark._wire.system_columns import (
     ARRIVAL,
     BATCH_TIME,
     BEFORE_WATERMARK,
@@ -207,10 +207,10 @@ def check_max_parallelism(value: Any) -> None:
         DeclarationTypeError, DeclarationValueError: It is not.
     """
     if not is_int(value):
-        msg = f"max_parallelism must be an int, got {shown(value)}"
+        msg = f"max_parallelism must be an int, got {short_repr(value)}"
         raise DeclarationTypeError(msg)
     if not 1 <= value <= MAX_KEY_GROUPS:
-        msg = f"max_parallelism must be in 1..{MAX_KEY_GROUPS}, got {shown(value)}"
+        msg = f"max_parallelism must be in 1..{MAX_KEY_GROUPS}, got {short_repr(value)}"
         raise DeclarationValueError(msg)
 
 
@@ -224,12 +224,12 @@ def check_dropped(
         DeclarationValueError: The state is not that of a checkpoint.
     """
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
-        msg = f"drop_states takes a list of names, got {shown(names)}"
+        msg = f"drop_states takes a list of names, got {short_repr(names)}"
         raise DeclarationTypeError(f'{msg}; write drop_states=["old"]')
     found = tuple(dict.fromkeys(names))
     for name in found:
         if not isinstance(name, str) or not name:
-            msg = f"drop_states takes names of states, got {shown(name)}"
+            msg = f"drop_states takes names of states, got {short_repr(name)}"
             raise DeclarationTypeError(f'{msg}; write drop_states=["old"]')
     if found and not is_streaming:
         msg = f"drop_states takes states out of a stream's checkpoint, got {list(found)} in a batch"
@@ -253,7 +253,7 @@ def check_backend(state_backend: Any) -> StateBackend:
     """
     if not isinstance(state_backend, StateBackend):
         remedy = instance_of(StateBackend, state_backend, "for example HashMapStateBackend()")
-        msg = f"state_backend must be a StateBackend, got {shown(state_backend)}; {remedy}"
+        msg = f"state_backend must be a StateBackend, got {short_repr(state_backend)}; {remedy}"
         raise DeclarationTypeError(msg)
     return state_backend
 
@@ -261,7 +261,7 @@ def check_backend(state_backend: Any) -> StateBackend:
 def check_function(
     function: Any,
     kind: type | tuple[type, ...] = KeyedProcessFunction,
-    stream: str = "KeyedStream",
+    stream: str = "KeyedDataFrame",
 ) -> None:
     """Check that a function is of the kind that a stream takes.
 
@@ -277,7 +277,7 @@ def check_function(
         remedy = instance_of(kind, function, "subclass it")
         kinds = kind if isinstance(kind, tuple) else (kind,)
         names = " or ".join(each.__name__ for each in kinds)
-        msg = f"{names} is required for {stream}, got {shown(function)}; {remedy}"
+        msg = f"{names} is required for {stream}, got {short_repr(function)}; {remedy}"
         raise DeclarationTypeError(msg)
     check_methods(function)
     warn_of_slips(function)
@@ -293,7 +293,7 @@ def check_pickle(function: Function) -> None:
         _dumps(function)
     except Exception as error:
         held = ", ".join(
-            f"{name}={shown(value)}"
+            f"{name}={short_repr(value)}"
             for name, value in vars(function).items()
             if not _pickles(value)
         )

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from pyflinklike._checks import install
 from pyflinklike._messages import shown_message
-from pyflinklike.errors import HostError, RequirementError
+from pyflinklike.errors import RequirementError, SparkSetupError
 
 __all__ = [
     "check_java",
@@ -137,7 +137,7 @@ def check_java(environ: Mapping[str, str] = os.environ) -> int:
         environ: Has `JAVA_HOME` and `PATH`.
 
     Raises:
-        HostError: There is no Java, it cannot be run, or it is too old.
+        SparkSetupError: There is no Java, it cannot be run, or it is too old.
     """
     java = _find_java(environ)
     try:
@@ -146,15 +146,15 @@ def check_java(environ: Mapping[str, str] = os.environ) -> int:
         )
     except (OSError, subprocess.TimeoutExpired) as problem:
         msg = f"{_RULE}, but {java!r} cannot be run ({problem}); {_JAVA_REMEDY}"
-        raise HostError(msg) from problem
+        raise SparkSetupError(msg) from problem
     # Java 8 to 21 all tell their version on stderr.
     version = parse_java_version((run.stderr + run.stdout).decode(errors="replace"))
     if version is None:
         msg = f"{_RULE}, but {java!r} does not tell its version; {_JAVA_REMEDY}"
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     if version < MINIMUM_JAVA:
         msg = f"{_RULE}, but {java!r} is Java {version}; {_JAVA_REMEDY}"
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     return version
 
 
@@ -174,11 +174,11 @@ def _find_java(environ: Mapping[str, str]) -> str:
         java = str(Path(home) / "bin" / "java")
         if shutil.which(java) is None:
             msg = f"{_RULE}, but JAVA_HOME is {home!r}, which has no bin/java; {_JAVA_REMEDY}"
-            raise HostError(msg)
+            raise SparkSetupError(msg)
         return java
     # An empty PATH is no PATH: shutil.which would fall back on the process's own for None.
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path is None:
         msg = f"{_RULE}, but there is no java on PATH; {_JAVA_REMEDY}"
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     return on_path

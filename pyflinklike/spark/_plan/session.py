@@ -34,7 +34,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyflinklike._paths import local_path
-from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationValueError, SparkSetupError
 from pyflinklike.spark._plan.process_options import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def prepare_session(spark: SparkSession) -> None:
     the stream starts.
 
     Raises:
-        HostError: The session has another state store provider, or does not let us change a
+        SparkSetupError: The session has another state store provider, or does not let us change a
             setting; the message then names every setting.  Or its checkpoints do not replace files.
     """
     check_file_manager(spark)
@@ -92,7 +92,7 @@ def prepare_session(spark: SparkSession) -> None:
             f"keyed state on a stream needs {_PROVIDER} to be {_ROCKSDB}, got {provider!r}; "
             f'call spark.conf.set("{_PROVIDER}", "{_ROCKSDB}")'
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     refused = {}
     if not provider.endswith("RocksDBStateStoreProvider"):
         refused.update(_set_or_refuse(spark, _PROVIDER, _ROCKSDB))
@@ -105,14 +105,14 @@ def prepare_session(spark: SparkSession) -> None:
             f"keyed state on a stream needs {needed}, and this session does not let us set that; "
             f"start its cluster, or the server of Spark Connect, with {flags}"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
 
 def check_file_manager(spark: SparkSession) -> None:
     """Check that a repeated micro-batch replaces the files of a checkpoint.
 
     Raises:
-        HostError: The session has a file manager that does not.
+        SparkSetupError: The session has a file manager that does not.
     """
     # Its rename returns false where the file exists, and Spark takes that for success: the state
     # of the second attempt stays in memory alone, and the next micro-batch is added to the files
@@ -124,7 +124,7 @@ def check_file_manager(spark: SparkSession) -> None:
             f"done again, got {_MANAGER}={manager}, which leaves the former ones and breaks the "
             f'checkpoint at the second restart; call spark.conf.unset("{_MANAGER}")'
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
 
 def note_checkpoint_format(spark: SparkSession) -> None:
@@ -159,7 +159,7 @@ def check_watermark_policy(spark: SparkSession) -> None:
     """Check that the watermark of a query is the smallest of its inputs'.
 
     Raises:
-        HostError: The session takes the greatest.
+        SparkSetupError: The session takes the greatest.
     """
     policy = _read_setting(spark, _POLICY) or "min"
     if policy.lower() != "min":
@@ -168,7 +168,7 @@ def check_watermark_policy(spark: SparkSession) -> None:
             "timers would fire before the slower input has come to their time; call "
             f'spark.conf.set("{_POLICY}", "min")'
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
 
 def partitions_of(spark: SparkSession) -> int:
@@ -271,7 +271,7 @@ def prepare_workers(spark: SparkSession) -> None:
     Over Spark Connect this is the server's business, and nothing is done.
 
     Raises:
-        HostError: The master is local, and the Python that is named has no pyflinklike.
+        SparkSetupError: The master is local, and the Python that is named has no pyflinklike.
     """
     global _workers_are_here  # noqa: PLW0603  # Spark has one context in a process
     context = _context_of(spark)
@@ -359,7 +359,7 @@ def reach_driver_worker(spark: SparkSession) -> None:
     Over Spark Connect this is the server's business, and nothing is done.
 
     Raises:
-        HostError: The driver does not have the Python of the workers, or pyflinklike is missing
+        SparkSetupError: The driver does not have the Python of the workers, or pyflinklike is missing
             there.
     """
     context = _context_of(spark)
@@ -410,7 +410,7 @@ def link_python(python: str, shipped: Path) -> None:
         shipped: The folder in which Spark has unpacked archives.
 
     Raises:
-        HostError: It is in neither of the two folders, or cannot be linked.
+        SparkSetupError: It is in neither of the two folders, or cannot be linked.
     """
     relative = Path(python)
     # A name without a directory is looked up on PATH.
@@ -419,13 +419,13 @@ def link_python(python: str, shipped: Path) -> None:
     archive = relative.parts[0]
     link, target = Path.cwd() / archive, shipped / archive
     if not (shipped / relative).exists():
-        raise HostError(_not_here(python, archive))
+        raise SparkSetupError(_not_here(python, archive))
     try:
         if link.is_symlink():  # of a driver that was killed
             link.unlink()
         link.symlink_to(target)
     except OSError as problem:
-        raise HostError(_not_here(python, archive, problem)) from problem
+        raise SparkSetupError(_not_here(python, archive, problem)) from problem
     atexit.register(_unlink, link, target)
 
 
@@ -455,7 +455,7 @@ def check_python(python: str, environment: Mapping[str, str], *, is_local: bool 
         is_local: Whether all workers run on the driver's machine.
 
     Raises:
-        HostError: It does not run, or pyflinklike is missing.
+        SparkSetupError: It does not run, or pyflinklike is missing.
     """
     paths = environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH")
     try:
@@ -463,13 +463,13 @@ def check_python(python: str, environment: Mapping[str, str], *, is_local: bool 
     except (OSError, subprocess.TimeoutExpired) as problem:
         if is_local:
             msg = f"the workers run {python!r}, which PYSPARK_PYTHON names, got {problem}"
-            raise HostError(f"{msg}; {_TAKE_THIS}") from problem
+            raise SparkSetupError(f"{msg}; {_TAKE_THIS}") from problem
         msg = (
             f"transformWithState starts a Python worker on the driver as well, and "
             f"spark.pyspark.python is {python!r}, which cannot be run here ({problem}); "
             "name one that is at the same place on the driver and on all nodes"
         )
-        raise HostError(msg) from problem
+        raise SparkSetupError(msg) from problem
 
 
 @functools.cache  # errors are not cached: the user may have put them right meanwhile
@@ -489,4 +489,4 @@ def _look_for_pyflinklike(python: str, path: str, *, is_local: bool) -> None:
         missing = run.stdout.strip() or "pyflinklike"
         msg = f"the workers need {missing}, and their Python, {python!r}, has none; "
         msg += _TAKE_THIS if is_local else _SHIP
-        raise HostError(msg)
+        raise SparkSetupError(msg)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from pyflinklike._checks import as_tuple_of
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import OutputError, StateValueError
 from pyflinklike.spark._wire.schema import arrow_schema
 from pyflinklike.types.arrow_rows import cut_to_cover
@@ -110,7 +110,7 @@ class OutputEncoder:
         values = in_order(row, names) if is_row else (row,) if len(names) == 1 else None
         if values is not None:
             return tuple(values)
-        got = f"got {shown(row)} for key {shown(self.show_key(key))}"
+        got = f"got {short_repr(row)} for key {short_repr(self.show_key(key))}"
         if not is_row:
             remedy = (
                 "yield a whole row at a time (what a function returns is taken apart into outputs)"
@@ -140,7 +140,7 @@ class OutputEncoder:
             try:
                 self._encode([value], column, at)
             except StateValueError as cause:
-                return OutputError(f"{what}, for key {shown(self.show_key(key))}: {cause}")
+                return OutputError(f"{what}, for key {short_repr(self.show_key(key))}: {cause}")
         return OutputError(f"{what}: {error}")
 
 

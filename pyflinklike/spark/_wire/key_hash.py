@@ -17,10 +17,10 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import IncompatibleStateError, StateValueError
-from pyflinklike.spark._wire.own_columns import frame_of, quote
 from pyflinklike.spark._wire.schema import arrow_type
+from pyflinklike.spark._wire.system_columns import frame_of, quote
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import to_python
 from pyflinklike.types.conversions import to_column
@@ -124,7 +124,7 @@ class KeyGroupFinder:
         freeze = self.key_type.freeze_key
         for key, other in zip(keys, read):
             if freeze(key) != freeze(other):
-                msg = f"{self._rule()}, got {shown(key)}, which they hold as {shown(other)}; {_REMEDY}"
+                msg = f"{self._rule()}, got {short_repr(key)}, which they hold as {short_repr(other)}; {_REMEDY}"
                 raise IncompatibleStateError(msg)
 
     def _rule(self) -> str:

@@ -22,9 +22,9 @@ from pyspark.sql import types as st
 
 from pyflinklike._runtime.outputs import Outputs
 from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
-from pyflinklike.spark._wire.own_columns import OUTPUT_TAG, PHASE_MARK
 from pyflinklike.spark._wire.payloads import payload_to_batch
 from pyflinklike.spark._wire.schema import arrow_schema
+from pyflinklike.spark._wire.system_columns import OUTPUT_TAG, PHASE_MARK
 
 __all__ = ["OutputLayout"]
 

@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from pyflinklike._messages import shown
-from pyflinklike.errors import HostError, StateValueError
+from pyflinklike._messages import short_repr
+from pyflinklike.errors import SparkSetupError, StateValueError
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, index_of, roll_payload
-from pyflinklike.spark._wire.own_columns import BATCH_TIME, KEY_GROUP
 from pyflinklike.spark._wire.schema import WireSchema
+from pyflinklike.spark._wire.system_columns import BATCH_TIME, KEY_GROUP
 
 __all__ = [
     "INITIAL_SCHEMA",
@@ -204,7 +204,7 @@ def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> Non
             if name not in (KEY_GROUP, BATCH_TIME)
         }
         msg = (
-            f"every record needs a key, got null in column {key_columns[0]!r} of {shown(record)}; "
+            f"every record needs a key, got null in column {key_columns[0]!r} of {short_repr(record)}; "
             "filter such records out before key_by, or coalesce the column"
         )
         raise StateValueError(msg)
@@ -340,7 +340,7 @@ class Home:
         """Check that a grouping key of the task is in the home's partition.
 
         Raises:
-            HostError: It is in another one, so the home was called in the wrong task.
+            SparkSetupError: It is in another one, so the home was called in the wrong task.
         """
         # Spark's number of the task does not tell: behind a union it is not that of the partition.
         found = index_of(grouping_key, self.partitions)
@@ -351,4 +351,4 @@ class Home:
                 f"a grouping key of {found}; set spark.sql.shuffle.partitions to the number that "
                 "the checkpoint was begun with"
             )
-            raise HostError(msg)
+            raise SparkSetupError(msg)

@@ -25,9 +25,9 @@ from pyflinklike._runtime.micro_batch import (
     RecordsAfterBroadcast,
     UnsortedRecords,
 )
-from pyflinklike.spark._wire.own_columns import INPUT, INPUTS, KEY_GROUP, take_apart
 from pyflinklike.spark._wire.payloads import Packing, pack, refuse_null_keys
 from pyflinklike.spark._wire.schema import InstantKeyTypeInfo
+from pyflinklike.spark._wire.system_columns import INPUT, INPUTS, KEY_GROUP, take_apart
 from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import milliseconds, to_python, to_rows

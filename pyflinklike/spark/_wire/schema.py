@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from pyflinklike._messages import instance_of, shown
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, IncompatibleStateError
 from pyflinklike.functions.output_tag import ChangelogTag
 from pyflinklike.types import (
@@ -212,13 +212,13 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
         remedy = instance_of((st.DataType, TypeInformation), output_type, "write it as DDL")
         msg = (
             f"{what} must be DDL, a StructType or Types.ROW_NAMED(...), "
-            f"got {shown(output_type)}; {remedy}"
+            f"got {short_repr(output_type)}; {remedy}"
         )
         raise DeclarationTypeError(msg)
     if not isinstance(schema, st.StructType):
         schema = st.StructType([st.StructField("value", schema)])
     if not schema.fields:
-        msg = f"{what} must have at least one column, got {shown(output_type)}"
+        msg = f"{what} must have at least one column, got {short_repr(output_type)}"
         raise DeclarationValueError(msg)
     arrow_schema(schema)
     checked: st.StructType = schema
@@ -240,7 +240,7 @@ def ddl_type(df: DataFrame, ddl: str, what: str) -> st.DataType:
         return df.sparkSession.createDataFrame([], ddl).schema
     except PySparkException as error:
         msg = (
-            f'{what} must be DDL such as "user string, total long", got {shown(ddl)}: '
+            f'{what} must be DDL such as "user string, total long", got {short_repr(ddl)}: '
             f"{_wrong_word(error)}"
         )
         raise DeclarationValueError(msg) from error
@@ -351,7 +351,7 @@ class InstantKeyTypeInfo(AnyKeyTypeInfo):
             if self._with_instants(key, self.kind) != key:
                 msg = (
                     "state of a timestamp key is kept by the instant, got a key that holds a "
-                    f"local time: {shown(key)}; it is of a version before, and cannot be used"
+                    f"local time: {short_repr(key)}; it is of a version before, and cannot be used"
                 )
                 raise IncompatibleStateError(msg)
         return super().from_arrow(column)

@@ -32,21 +32,21 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike._changelog.checkpoint_logs import check_groups, record_and_roll
 from pyflinklike._changelog.log_storage import Head
-from pyflinklike._changelog.operator_record import OperatorRecord, Roll
+from pyflinklike._changelog.operator_record import KeyGroupRegistry, OperatorRecord
 from pyflinklike._checks import is_int
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
-    HostError,
     PyflinklikeError,
+    SparkSetupError,
     UnknownBatchError,
     UnknownStateError,
 )
 from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, index_of, roll_call_of
-from pyflinklike.spark._wire.own_columns import KEY_GROUP, watermark_of
+from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._checkpoints.job_at_rest import job_at
 from pyflinklike.state_processor._logs.column_values import BatchClock
@@ -108,7 +108,7 @@ class CheckpointState:
     operator_id: int
     batch_id: int
     record: OperatorRecord
-    roll: Roll
+    roll: KeyGroupRegistry
     heads: Mapping[int, Head] = attrs.field(repr=False)
 
     @property
@@ -131,7 +131,7 @@ class CheckpointState:
         """Read the times that the operator was given in the micro-batch.
 
         Raises:
-            HostError: Spark no longer has the times.
+            SparkSetupError: Spark no longer has the times.
         """
         fields = offsets_of(self.spark, self.location, self.batch_id, self.where)[1]
         return BatchClock(fields["batchTimestampMs"], watermark_of(fields["batchWatermarkMs"]))
@@ -143,7 +143,7 @@ def offsets_of(
     """Read the note that Spark wrote before a micro-batch: its text, and the fields with the times.
 
     Raises:
-        HostError: Spark no longer has the note.
+        SparkSetupError: Spark no longer has the note.
     """
     path = f"{location.rstrip('/')}/offsets/{batch_id}"
     with refuse_errors(where):
@@ -153,14 +153,14 @@ def offsets_of(
             fields: dict[str, Any] = json.loads(line)
             return "\n".join(lines), fields
     msg = f"{where}: {path} must tell the times of the batch, got {len(lines)} lines that do not"
-    raise HostError(f"{msg}; give the checkpointLocation of the query")
+    raise SparkSetupError(f"{msg}; give the checkpointLocation of the query")
 
 
 def partitions_of_batches(state: CheckpointState) -> dict[int, str | None]:
     """Read the number of state partitions in each micro-batch, None where Spark notes none.
 
     Raises:
-        HostError: Spark cannot read its notes.
+        SparkSetupError: Spark cannot read its notes.
     """
     # A running query purges old notes meanwhile.
     reader = state.spark.read.option("ignoreMissingFiles", value=True)
@@ -181,7 +181,7 @@ def query_id_of(spark: SparkSession, location: str) -> str | None:
         The `StreamingQuery.id`; None if the checkpoint does not tell it.
 
     Raises:
-        HostError: Spark cannot read the checkpoint.
+        SparkSetupError: Spark cannot read the checkpoint.
     """
     with refuse_errors(f"checkpoint {location!r}"):
         lines = [
@@ -210,7 +210,7 @@ def location_of(checkpoint: str | os.PathLike[str], spark: SparkSession | None =
     except TypeError:
         location = b""  # type: ignore[assignment]
     if not isinstance(location, str) or not location:
-        msg = f"checkpoint takes a path, got {shown(checkpoint)}"
+        msg = f"checkpoint takes a path, got {short_repr(checkpoint)}"
         raise DeclarationTypeError(f"{msg}; give the checkpointLocation of a query")
     job = job_at(location, spark)
     return location if job is None else str(job.checkpoint)
@@ -246,7 +246,7 @@ def checkpoint_states(
         batch_id: The number of the micro-batch; None for the last committed one.
 
     Raises:
-        HostError: Spark cannot read the checkpoint, or no batch is committed.
+        SparkSetupError: Spark cannot read the checkpoint, or no batch is committed.
         UnknownBatchError: The batch is not, or no longer, there.
         UnknownStateError: There is no such operator.
         CorruptStateError: A record, roll or head is damaged, or a key group is missing.
@@ -255,7 +255,7 @@ def checkpoint_states(
     every: list[SparkRow] = []
     try:
         every = operators_of(spark, location, where)
-    except HostError as error:
+    except SparkSetupError as error:
         refused = _is_savepoint(location, where, spark)
         if refused is None:
             raise
@@ -265,7 +265,7 @@ def checkpoint_states(
         if refused is not None:
             raise refused
         msg = f"{where}: state is read of a stateful query that has run, got none there"
-        raise HostError(
+        raise SparkSetupError(
             f"{msg}; give the checkpointLocation of the query, and if it is new wait for its first batch"
         )
     rows = [row for row in every if is_ours(row)]
@@ -281,12 +281,12 @@ def checkpoint_states(
     return found
 
 
-def _is_savepoint(location: str, where: str, spark: SparkSession) -> HostError | None:
+def _is_savepoint(location: str, where: str, spark: SparkSession) -> SparkSetupError | None:
     """Return the error for a call that needs a checkpoint if a savepoint is there, else None."""
     if savepoint_at(location, spark) is None:
         return None
     msg = f"{where}: this is asked of the checkpoint of a query, got the savepoint at that path"
-    return HostError(
+    return SparkSetupError(
         f"{msg}; list_states, read_state, read_timers and Savepoint.read(spark, path) read it"
     )
 
@@ -303,16 +303,16 @@ def _state(
     number, first, last = operator["operatorId"], operator["minBatchId"], operator["maxBatchId"]
     if last < 0:
         msg = f"checkpoint {location!r}: state is that after a batch, and no batch is committed yet"
-        raise HostError(f"{msg}; wait for the query's first batch")
+        raise SparkSetupError(f"{msg}; wait for the query's first batch")
     batch = last if batch_id is None else batch_id
     if not is_int(batch) or not first <= batch <= last:
-        msg = f"checkpoint {location!r}: its batches are {first} to {last}, got {shown(batch)}"
+        msg = f"checkpoint {location!r}: its batches are {first} to {last}, got {short_repr(batch)}"
         raise UnknownBatchError(
             f"{msg}; give one of these (spark.sql.streaming.minBatchesToRetain says how many stay)"
         )
     try:
         return _read(spark, location, number, batch)
-    except HostError:
+    except SparkSetupError:
         if batch_id is not None:
             raise
         # A running query may have purged the batch meanwhile; then there is a newer one.
@@ -382,7 +382,7 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
     """Return the last micro-batch that was committed.
 
     Raises:
-        HostError: No batch is committed, or `process` did not make the operator; or this is
+        SparkSetupError: No batch is committed, or `process` did not make the operator; or this is
             PySpark 3.5.
     """
     rows = operators_of(spark, location, where)
@@ -393,7 +393,7 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
             "none there; give the checkpointLocation of the query, look into Spark's "
             "state-metadata for the operator's id, and if the query is new wait for its first batch"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     _check_ours(operator, where)
     last: int = operator["maxBatchId"]
     if last < 0:
@@ -401,7 +401,7 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
             f"{where}: a savepoint is of a micro-batch that was committed, and none is committed "
             "yet; wait for the query's first batch"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     return last
 
 
@@ -409,7 +409,7 @@ def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRo
     """Read the stateful operators of a checkpoint, sorted by number, as rows of `state-metadata`.
 
     Raises:
-        HostError: Spark cannot read the checkpoint, or this is PySpark 3.5.
+        SparkSetupError: Spark cannot read the checkpoint, or this is PySpark 3.5.
     """
     _check_reads_state(where)
     with refuse_errors(where):
@@ -440,13 +440,13 @@ def is_ours(operator: SparkRow) -> bool:
 
 @contextmanager
 def refuse_errors(where: str) -> Iterator[None]:
-    """Turn Spark's errors into a `HostError` that says what was being read.
+    """Turn Spark's errors into a `SparkSetupError` that says what was being read.
 
     Args:
         where: Names what is read, for messages.
 
     Raises:
-        HostError: Spark refused.
+        SparkSetupError: Spark refused.
     """
     try:
         yield
@@ -460,7 +460,7 @@ def load_blobs(
     """Return a lazy DataFrame of all blobs of an operator: `__key_group`, `sequence`, `blob`.
 
     Raises:
-        HostError: Spark cannot read the checkpoint.
+        SparkSetupError: Spark cannot read the checkpoint.
     """
     place, number = divmod(operator_id, _PLACE)
     options = {"stateVarName": log_variable(place), "operatorId": number, "batchId": batch_id}
@@ -499,7 +499,7 @@ def clone_in_format_of(spark: SparkSession, location: str, batch_id: int, where:
         Spark's own session, without Python's.
 
     Raises:
-        HostError: The session has another format and is one of Spark Connect, which looks for files
+        SparkSetupError: The session has another format and is one of Spark Connect, which looks for files
             whenever the DataFrame is used.
     """
     written = _format_of(spark, location, batch_id)
@@ -511,7 +511,7 @@ def clone_in_format_of(spark: SparkSession, location: str, batch_id: int, where:
             f"{where}: a session of Spark Connect must have the checkpoint's format, {written}, to "
             f"read its state, got {had}"
         )
-        raise HostError(f'{msg}; call spark.conf.set("{_FORMAT}", "{written}")')
+        raise SparkSetupError(f'{msg}; call spark.conf.set("{_FORMAT}", "{written}")')
     # Python's `SparkSession(...)` would become the session of `RDD.toDF` as well.
     session: Any = spark
     clone = session._jsparkSession.cloneSession()
@@ -559,7 +559,7 @@ def read_registered_timers(
         `__key_group`, `time` in ms.
 
     Raises:
-        HostError: Spark cannot read the checkpoint, or the operator has no time mode.
+        SparkSetupError: Spark cannot read the checkpoint, or the operator has no time mode.
     """
     place, number = divmod(operator_id, _PLACE)
     options = {"readRegisteredTimers": "true", "operatorId": number, "batchId": batch_id}
@@ -579,7 +579,7 @@ def change_feed(
         `batch_id`, `change_type` ("update" or "delete"), `__key_group`, `sequence`, `blob`.
 
     Raises:
-        HostError: Spark cannot read the checkpoint.
+        SparkSetupError: Spark cannot read the checkpoint.
     """
     place, number = divmod(operator_id, _PLACE)
     options = {
@@ -605,7 +605,7 @@ def _check_reads_state(where: str) -> None:
             f"{where}: Spark 3.5 cannot read the state of a checkpoint, got PySpark {__version__}; "
             "run the stream on PySpark 4.0 or newer, whose checkpoints can be read"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
 
 def _check_ours(operator: SparkRow, where: str) -> None:
@@ -614,7 +614,7 @@ def _check_ours(operator: SparkRow, where: str) -> None:
             f"{where}: the operator must be one that process() made, got {operator['operatorName']}"
             "; look into Spark's state-metadata for its id"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
 
 def read_blobs(
@@ -623,7 +623,7 @@ def read_blobs(
     """Read all blobs of an operator, by grouping key and then by sequence number.
 
     Raises:
-        HostError: Spark cannot read the checkpoint.
+        SparkSetupError: Spark cannot read the checkpoint.
     """
     with refuse_errors(where):
         rows: list[dict[str, Any]] = (
@@ -635,7 +635,7 @@ def read_blobs(
     return blobs
 
 
-def _unreadable(where: str, error: Exception) -> HostError:
+def _unreadable(where: str, error: Exception) -> SparkSetupError:
     # A message of Spark holds stack traces of Java and Python: take their messages only.
     lines = str(error).strip().splitlines()
     said = [line for line in lines[1:] if _SAID.match(line)]
@@ -661,7 +661,7 @@ def _unreadable(where: str, error: Exception) -> HostError:
         remedy = (
             "Spark encodes such a path twice: give one without spaces and the like, as of a link"
         )
-    return HostError(
+    return SparkSetupError(
         f"{where}: Spark must be able to read its state, got {_shorten(reason)}; {remedy}"
     )
 

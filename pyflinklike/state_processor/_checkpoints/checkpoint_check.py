@@ -18,12 +18,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike._changelog.checkpoint_logs import check_groups, record_and_roll
 from pyflinklike._changelog.log_storage import WATERMARK_AT, Head
-from pyflinklike._changelog.operator_record import OperatorRecord, Roll
+from pyflinklike._changelog.operator_record import KeyGroupRegistry, OperatorRecord
 from pyflinklike.errors import (
     CorruptStateError,
-    HostError,
     IncompatibleStateError,
     PyflinklikeError,
+    SparkSetupError,
     UnknownBatchError,
     UnknownStateError,
 )
@@ -34,7 +34,7 @@ from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._plan.session import prepare_workers
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, index_of
 from pyflinklike.spark._wire.key_hash import key_group
-from pyflinklike.spark._wire.own_columns import KEY_GROUP, watermark_of
+from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     is_ours,
     load_blobs,
@@ -76,7 +76,7 @@ def check_checkpoint(
         all_batches: Whether to check every batch that Spark retains.
 
     Raises:
-        HostError: This is no checkpoint of a query that `process` made, or no batch is committed.
+        SparkSetupError: This is no checkpoint of a query that `process` made, or no batch is committed.
         UnknownBatchError: The batch is not, or no longer, there.
         UnknownStateError: There is no such operator.
     """
@@ -86,7 +86,9 @@ def check_checkpoint(
         rows = [row for row in rows if row["operatorId"] == operator]
     if not rows or min(row["maxBatchId"] for row in rows) < 0:
         msg = f"{where}: what is checked is the state of a query that process() made"
-        raise HostError(f"{msg}, got none, or none whose first batch is committed; give another")
+        raise SparkSetupError(
+            f"{msg}, got none, or none whose first batch is committed; give another"
+        )
     found: list[Finding] = []
     checked = Checked()
     for row in rows:
@@ -160,10 +162,10 @@ class OperatorCheck:
             return self._run(blobs, record, roll)
         except CorruptStateError as error:
             return [Finding("record", str(error))], Checked(batches=1)
-        except HostError as error:  # Spark itself finds its files damaged
+        except SparkSetupError as error:  # Spark itself finds its files damaged
             return [Finding("batch", str(error))], Checked(batches=1)
 
-    def _run(self, blobs: DataFrame, record: OperatorRecord, roll: Roll) -> _Found:
+    def _run(self, blobs: DataFrame, record: OperatorRecord, roll: KeyGroupRegistry) -> _Found:
         prepare_workers(self.spark)
         mode, clock = TimeMode(record.time_mode), self._clock()
         wanted = None
@@ -208,7 +210,7 @@ class OperatorCheck:
         found: list[dict[str, Any]] = self._answer(rows.toArrow).to_pylist()
         return found
 
-    def _groups(self, groups: list[int], roll: Roll) -> Iterator[Finding]:
+    def _groups(self, groups: list[int], roll: KeyGroupRegistry) -> Iterator[Finding]:
         for each, times in Counter(groups).items():
             if times > 1:
                 msg = f"{self.where}: a key group must be stored once, got group {each} twice"
@@ -265,7 +267,7 @@ class OperatorCheck:
         try:
             with refuse_errors(self.where):
                 return ask()
-        except HostError as error:
+        except SparkSetupError as error:
             ours = error_of(error.__cause__ or error)
             if isinstance(ours, PyflinklikeError):
                 raise ours from error

@@ -24,7 +24,7 @@ from typing import IO, Any, Protocol
 import attrs
 from pyspark.sql import SparkSession
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.state_processor._folders.folder_paths import (
     FolderPath,
     RemotePath,
@@ -51,7 +51,7 @@ class FolderLock(Protocol):
         """Check that the run still has the folder.
 
         Raises:
-            HostError: Another run has it.
+            SparkSetupError: Another run has it.
         """
 
     def release(self) -> None:
@@ -118,7 +118,7 @@ def lock_folder(path: FolderPath, name: str, driver: Driver | None) -> FolderLoc
         driver: The driver of this run; None will do for a folder on this machine.
 
     Raises:
-        HostError: Another run has it.
+        SparkSetupError: Another run has it.
     """
     if isinstance(path, RemotePath):
         assert driver is not None
@@ -147,8 +147,8 @@ def is_held(path: FolderPath, driver: Driver | None) -> bool:
     return False
 
 
-def _refusal(name: str, path: FolderPath, what: str, remedy: str) -> HostError:
-    return HostError(
+def _refusal(name: str, path: FolderPath, what: str, remedy: str) -> SparkSetupError:
+    return SparkSetupError(
         f"a job runs once at a time, got {what} of {name!r} in {str(path)!r}; {remedy}"
     )
 

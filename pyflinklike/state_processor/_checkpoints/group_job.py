@@ -25,14 +25,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyflinklike._changelog.checkpoint_logs import check_log
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
-from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.errors import CorruptStateError, SparkSetupError
 from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.session import prepare_workers
 from pyflinklike.spark._wire.key_groups import group_ids, index_of
 from pyflinklike.spark._wire.key_hash import key_group
-from pyflinklike.spark._wire.own_columns import KEY_GROUP, quote
+from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
 from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState, place_in
 from pyflinklike.state_processor._logs.group_reader import GroupReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
@@ -173,14 +173,14 @@ def _in_one_array(column: pa.ChunkedArray, where: str) -> pa.Array:
     """Return the values of a column as one array.
 
     Raises:
-        HostError: They are too large for one.
+        SparkSetupError: They are too large for one.
     """
     found = column.combine_chunks()
     if not isinstance(found, pa.ChunkedArray):
         return found
     if found.num_chunks > 1:
         msg = f"{where}: the rows of a view lie in arrays of at most 2 GiB, got more in a key group"
-        raise HostError(f"{msg}; use read_state(), which gives them in parts")
+        raise SparkSetupError(f"{msg}; use read_state(), which gives them in parts")
     return found.chunk(0) if found.num_chunks else pa.array([], column.type)
 
 
@@ -195,7 +195,7 @@ def key_groups_of(
         where: Names the operator in messages.
 
     Raises:
-        HostError: Spark gave the blobs of a key group in several pieces.
+        SparkSetupError: Spark gave the blobs of a key group in several pieces.
     """
     for group_id, blobs in _blobs_by_group(batches):
         index = index_of(group_id, max_parallelism)
@@ -206,7 +206,7 @@ def _blobs_by_group(batches: Batches) -> Iterator[tuple[int, dict[int, bytes]]]:
     """Gather the blobs of each key group, by sequence number.
 
     Raises:
-        HostError: Spark gave the blobs of a key group in several pieces.
+        SparkSetupError: Spark gave the blobs of a key group in several pieces.
     """
     seen: set[int] = set()
     blobs: dict[int, bytes] = {}
@@ -220,7 +220,7 @@ def _blobs_by_group(batches: Batches) -> Iterator[tuple[int, dict[int, bytes]]]:
                 # Spark does not promise that a key group comes in one piece.
                 if group_id in seen:
                     msg = "Spark must give the state of a key group in one piece, got several"
-                    raise HostError(f"{msg}; read it with another version of Spark")
+                    raise SparkSetupError(f"{msg}; read it with another version of Spark")
                 seen.add(group_id)
                 current, blobs = group_id, {}
             blobs[sequence] = batch.column(2)[at].as_py()

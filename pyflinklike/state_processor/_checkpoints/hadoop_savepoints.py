@@ -18,7 +18,7 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationValueError, SparkSetupError
 from pyflinklike.state_processor._folders.hadoop_files import HadoopFiles, is_remote_address
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
@@ -46,7 +46,7 @@ def savepoint_location_in(spark: SparkSession, path: str | os.PathLike[str]) -> 
             raise
         try:
             files = HadoopFiles(spark, address)
-        except HostError as error:
+        except SparkSetupError as error:
             raise DeclarationValueError(str(error)) from error
     filesystem = fs.PyFileSystem(_HadoopHandler(files))
     return SavepointLocation(address, filesystem, files.plain(files.address), files.address)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.errors import CorruptStateError, SparkSetupError
 from pyflinklike.state_processor._checkpoints.folder_lock import Driver, driver_of, is_held
 from pyflinklike.state_processor._folders.folder_paths import FolderPath, read_file, read_json
 from pyflinklike.state_processor._folders.hadoop_files import folder_path, is_remote_address
@@ -107,7 +107,7 @@ def _path(location: str, spark: SparkSession | None) -> FolderPath | None:
         return None
     try:
         return folder_path(spark, location)
-    except HostError:
+    except SparkSetupError:
         return None
 
 
@@ -150,7 +150,7 @@ class JobAtRest:
         """The number of the last micro-batch that Spark has committed.
 
         Raises:
-            HostError: There is none yet.
+            SparkSetupError: There is none yet.
         """
         commits = self.checkpoint / "commits"
         names = [each.name for each in commits.iterdir()] if commits.exists() else []
@@ -159,7 +159,7 @@ class JobAtRest:
             msg = (
                 f"a savepoint is of a micro-batch that is committed, got none in {str(self.path)!r}"
             )
-            raise HostError(f"{msg}; wait for the job's first one")
+            raise SparkSetupError(f"{msg}; wait for the job's first one")
         return max(found)
 
     def is_ahead_of(self, batch_id: int | None) -> bool:

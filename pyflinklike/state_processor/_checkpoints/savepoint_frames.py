@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
     StateValueError,
     UnknownStateError,
 )
-from pyflinklike.spark._wire.own_columns import quote
+from pyflinklike.spark._wire.system_columns import quote
 from pyflinklike.state_processor._checkpoints.group_job import map_frame, spark_schema
 from pyflinklike.state_processor._logs.column_values import (
     TIMESTAMP,
@@ -228,7 +228,9 @@ def operator_of(
     """
     where, manifest = directory.location.where, directory.manifest
     if batch_id not in (None, manifest.batch_id):
-        msg = f"{where}: it is of one batch, {manifest.batch_id}, got batch_id={shown(batch_id)}"
+        msg = (
+            f"{where}: it is of one batch, {manifest.batch_id}, got batch_id={short_repr(batch_id)}"
+        )
         raise DeclarationValueError(f"{msg}; leave it out")
     if isinstance(operator, str):
         return manifest.operator(operator, where)
@@ -247,13 +249,13 @@ def _clock(directory: SavepointDirectory) -> BatchClock | None:
 
 def _is_one_of(keys: Iterable[Any], names: list[str]) -> Column:
     if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
-        msg = f"keys takes a list of keys, got {shown(keys)}; write keys=[...]"
+        msg = f"keys takes a list of keys, got {short_repr(keys)}; write keys=[...]"
         raise DeclarationTypeError(msg)
     found = F.lit(False)
     for key in keys:
         parts = (key,) if len(names) == 1 else key
         if not isinstance(parts, tuple) or len(parts) != len(names):
-            msg = f"a key is a tuple with a value for each of {names}, got {shown(key)}"
+            msg = f"a key is a tuple with a value for each of {names}, got {short_repr(key)}"
             raise StateValueError(f"{msg}; write ('ann', 3)")
         one = F.lit(True)
         for name, part in zip(names, parts):

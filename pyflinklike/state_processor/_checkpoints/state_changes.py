@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.segments import Declaration, Segment
 from pyflinklike._checks import is_int
-from pyflinklike._messages import shown
-from pyflinklike.errors import DeclarationTypeError, HostError, UnknownBatchError
+from pyflinklike._messages import short_repr
+from pyflinklike.errors import DeclarationTypeError, SparkSetupError, UnknownBatchError
 from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._wire.key_groups import index_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
@@ -81,13 +81,11 @@ def read_state_changes(
         UnknownBatchError: A batch of the range, or the batch before it, is not retained.
         CorruptStateError: The operator's record or heads are damaged.  If the changes do not lead
             from one state to the other, the message of Spark's error says so.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     location, chosen = location_of(checkpoint, spark), one_operator(operator)
     if not is_int(start_batch_id):
-        msg = (
-            f"start_batch_id takes the number of a batch, got {shown(start_batch_id)}; give an int"
-        )
+        msg = f"start_batch_id takes the number of a batch, got {short_repr(start_batch_id)}; give an int"
         raise DeclarationTypeError(msg)
     (last,) = checkpoint_states(spark, location, chosen, end_batch_id)
     if not 0 <= start_batch_id <= last.batch_id:
@@ -120,7 +118,7 @@ def changes_up_to(last: CheckpointState, start_batch_id: int, changes: BatchChan
 
     Raises:
         UnknownBatchError: The batch before the first one is not retained.
-        HostError: Spark cannot read the checkpoint.
+        SparkSetupError: Spark cannot read the checkpoint.
     """
     declared: Declared = {}
     before: Mapping[int, Head] = {}
@@ -182,7 +180,7 @@ class _ChangesJob:
                 yield from self._flush(groups)
                 if current is not None and batch_id < current:
                     msg = f"{self.where}: Spark must give the batches of its feed in order"
-                    raise HostError(f"{msg}, got {batch_id} after {current}")
+                    raise SparkSetupError(f"{msg}, got {batch_id} after {current}")
                 current = batch_id
             # Homes and roll calls are below 0; below the head a map holds no segments.
             if group_id < 0 or sequence < HEAD_AT:

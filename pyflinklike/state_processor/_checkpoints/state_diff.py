@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.spark._wire.own_columns import quote
+from pyflinklike.spark._wire.system_columns import quote
 from pyflinklike.state_processor._checkpoints.spark_types import as_type, common_type, has_map
 
 __all__ = ["STATE_COLUMN", "diff_state"]

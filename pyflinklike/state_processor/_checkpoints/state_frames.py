@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._checks import is_int
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -26,8 +26,8 @@ from pyflinklike.errors import (
     StateValueError,
 )
 from pyflinklike.spark._wire.key_hash import KeyGroupFinder
-from pyflinklike.spark._wire.own_columns import frame_of
 from pyflinklike.spark._wire.schema import key_type_of
+from pyflinklike.spark._wire.system_columns import frame_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
     checkpoint_states,
@@ -108,7 +108,7 @@ def list_states(
         UnknownBatchError: The batch is not, or no longer, there.
         UnknownStateError: There is no such operator.
         CorruptStateError: The operator's record, roll or heads are damaged.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     found, saved = StateInfos(), savepoint_at(location_of(checkpoint, spark), spark)
     if saved is not None:
@@ -177,7 +177,7 @@ def read_state(
         StateValueError: A key cannot be a value of the key columns.
         CorruptStateError: The operator's record, roll or heads are damaged.  Damage that is found
             when rows are read is in the message of Spark's error.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark), spark)
     if saved is not None:
@@ -239,7 +239,7 @@ def one_operator(operator: int | str) -> int | str:
         DeclarationTypeError: `operator` is neither a number nor a uid.
     """
     if not is_int(operator) and not isinstance(operator, str):
-        msg = f"operator takes Spark's number of an operator or its uid, got {shown(operator)}"
+        msg = f"operator takes Spark's number of an operator or its uid, got {short_repr(operator)}"
         raise DeclarationTypeError(f"{msg}; list_states() tells both")
     return operator
 
@@ -273,9 +273,7 @@ def clock_at(now: datetime | int) -> BatchClock:
     elif is_int(now):
         milliseconds = now
     else:
-        msg = (
-            f"now takes a datetime or an int of ms, got {shown(now)}; leave it out for the batch's"
-        )
+        msg = f"now takes a datetime or an int of ms, got {short_repr(now)}; leave it out for the batch's"
         raise DeclarationTypeError(msg)
     return BatchClock(milliseconds, milliseconds)
 
@@ -306,7 +304,7 @@ def read_timers(
         UnknownStateError: There is no such operator.
         UnknownBatchError: The batch is not, or no longer, there.
         CorruptStateError: The operator's record, roll or heads are damaged.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark), spark)
     if saved is not None:
@@ -362,7 +360,7 @@ def read_keyed_state(
         UnknownBatchError: The batch is not, or no longer, there.
         StateValueError: A key cannot be a value of the key columns.
         CorruptStateError: The operator's record, roll or heads are damaged.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     (found,) = checkpoint_states(
         spark, location_of(checkpoint, spark), one_operator(operator), batch_id
@@ -418,7 +416,7 @@ def find_wanted_keys(
         StateValueError: A key cannot be a value of the key columns.
     """
     if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
-        msg = f"keys takes a list of keys, got {shown(keys)}; write keys=[...]"
+        msg = f"keys takes a list of keys, got {short_repr(keys)}; write keys=[...]"
         raise DeclarationTypeError(msg)
     wanted = list(keys)
     types = {field.name: field.dataType for field in key_fields(record)}
@@ -465,7 +463,7 @@ def read_segments(
         UnknownStateError: There is no such operator.
         UnknownBatchError: The batch is not, or no longer, there.
         CorruptStateError: The operator's record, roll or heads are damaged.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     (found,) = checkpoint_states(
         spark, location_of(checkpoint, spark), one_operator(operator), batch_id
@@ -511,7 +509,7 @@ def read_heads(
         UnknownStateError: There is no such operator.
         UnknownBatchError: The batch is not, or no longer, there.
         CorruptStateError: The operator's record, roll or heads are damaged.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     (found,) = checkpoint_states(
         spark, location_of(checkpoint, spark), one_operator(operator), batch_id

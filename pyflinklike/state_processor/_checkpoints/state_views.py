@@ -17,9 +17,9 @@ from weakref import WeakKeyDictionary
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark._wire.own_columns import quote
+from pyflinklike.spark._wire.system_columns import quote
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
     checkpoint_states,
@@ -138,10 +138,10 @@ def create_state_views(
         UnknownStateError: There is no such state or operator.
         UnknownBatchError: The batch is not, or no longer, there.
         CorruptStateError: The operator's record, roll or heads are damaged.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     if not isinstance(prefix, str):
-        msg = f"prefix takes the beginning of the views' names, got {shown(prefix)}"
+        msg = f"prefix takes the beginning of the views' names, got {short_repr(prefix)}"
         raise DeclarationTypeError(f'{msg}; write prefix="visits"')
     if not prefix:
         msg = "views need a prefix, for else a state could hide a table of yours, got ''"

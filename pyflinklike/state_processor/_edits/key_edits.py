@@ -20,10 +20,10 @@ from pyspark.sql import types as st
 from pyspark.sql.window import Window
 
 from pyflinklike._changelog.operator_record import OperatorRecord
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark._wire.own_columns import quote
 from pyflinklike.spark._wire.schema import ddl_type, key_type_of
+from pyflinklike.spark._wire.system_columns import quote
 from pyflinklike.state.fold_functions import AggregateFunction, ReduceFunction
 from pyflinklike.state_processor._edits.saved_files import Frames
 from pyflinklike.state_processor._edits.state_edits import (
@@ -181,7 +181,7 @@ def _check_merge(frames: Frames, merge: Mapping[str, Merge]) -> None:
             continue
         if how not in MERGES or is_list is not (how == "concat"):
             msg = f"merge of state {name!r}: lists are merged by 'concat', others by a function or "
-            raise DeclarationValueError(f"{msg}one of {MERGES[:-1]}, got {shown(how)}")
+            raise DeclarationValueError(f"{msg}one of {MERGES[:-1]}, got {short_repr(how)}")
         timed = any(each in frames.states[name].columns for each in _TIMES)
         if how in ("newest", "oldest") and not timed:
             msg = f"merge of state {name!r}: {how!r} needs the times of entries, got a state"
@@ -281,7 +281,7 @@ def merge_operators(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Fra
             `on_conflict` is none of these.
     """
     if on_conflict not in ("error", "left", "right"):
-        msg = f'on_conflict is "error", "left" or "right", got {shown(on_conflict)}'
+        msg = f'on_conflict is "error", "left" or "right", got {short_repr(on_conflict)}'
         raise DeclarationValueError(f"{msg}; choose one")
     _check_alike(mine, theirs)
     record = with_declarations(mine.record, {**mine.record.states, **theirs.record.states})

@@ -15,8 +15,8 @@ from pyspark import __version__
 from pyspark.sql import SparkSession
 
 from pyflinklike._checks import is_int
-from pyflinklike._messages import shown
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike._messages import short_repr
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
 from pyflinklike.spark._plan.session import prepare_session
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     checkpoint_states,
@@ -53,14 +53,14 @@ def repartition_state(
 
     Raises:
         DeclarationTypeError, DeclarationValueError: The number of partitions is wrong.
-        HostError: Spark cannot do it, the query runs, its last batch was not committed, or it has
+        SparkSetupError: Spark cannot do it, the query runs, its last batch was not committed, or it has
             that many partitions already.
         UnknownStateError: The query has no operator that `process` made.
         CorruptStateError: An operator's record, roll or head is damaged.
     """
     location = location_of(checkpoint, spark)
     if not is_int(partitions):
-        msg = f"repartition_state takes a number of partitions, got {shown(partitions)}"
+        msg = f"repartition_state takes a number of partitions, got {short_repr(partitions)}"
         raise DeclarationTypeError(f"{msg}; give an int")
     manager = _manager(spark, location)
     _refuse_running(spark, location)
@@ -90,7 +90,7 @@ def _manager(spark: SparkSession, location: str) -> Any:
             f"checkpoint {location!r}: partitions of state are changed by Spark 4.2 or newer, not "
             f"over Spark Connect, got PySpark {__version__} with {type(spark).__module__}"
         )
-        raise HostError(
+        raise SparkSetupError(
             f"{msg}; take_savepoint() and begin a new checkpoint with from_savepoint"
         ) from error
 
@@ -99,4 +99,4 @@ def _refuse_running(spark: SparkSession, location: str) -> None:
     query_id = query_id_of(spark, location)
     if any(query_id == str(query.id) for query in spark.streams.active):
         msg = f"checkpoint {location!r}: its query must not run, got query {query_id}, which does"
-        raise HostError(f"{msg}; stop() it first")
+        raise SparkSetupError(f"{msg}; stop() it first")

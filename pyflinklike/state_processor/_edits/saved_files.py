@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike import __version__
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._clock import wall_clock
-from pyflinklike.errors import DeclarationValueError, HostError
-from pyflinklike.spark._wire.own_columns import quote, watermark_of
+from pyflinklike.errors import DeclarationValueError, SparkSetupError
+from pyflinklike.spark._wire.system_columns import quote, watermark_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
     checkpoint_states,
@@ -105,7 +105,7 @@ def take_savepoint(
         DeclarationTypeError, DeclarationValueError: The path or the mode is wrong.
         CorruptStateError: An operator's record, roll or head is damaged.  Damage that is found
             when the log is read is in the message of Spark's error.
-        HostError: Spark cannot read the checkpoint, or no batch is committed yet.
+        SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     job, batch = save_checkpoint(spark, checkpoint, path, batch_id, operator, mode)
     if job is not None and job.is_ahead_of(batch) and not job.is_running():
@@ -202,7 +202,7 @@ def save(
 
     Raises:
         DeclarationValueError: The mode does not allow replacing what is there.
-        HostError: The driver does not find the rows that the executors wrote.
+        SparkSetupError: The driver does not find the rows that the executors wrote.
     """
     written = location.begin(mode)
     saved = tuple(_save_operator(written, each) for each in operators)
@@ -242,7 +242,7 @@ def _save_rows(
             f"{location.where}: executors and driver must reach the same files, got {rows} of "
             f"{written.get['rows']} rows that were written to {address!r}"
         )
-        raise HostError(f"{msg}; give an address such as s3://... that names the file system")
+        raise SparkSetupError(f"{msg}; give an address such as s3://... that names the file system")
     return SavedRows(rows, location.measure_files(names))
 
 

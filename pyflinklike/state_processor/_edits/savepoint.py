@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike import __version__
 from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._runtime.keyed_operator import describe_ttl
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UnknownStateError
 from pyflinklike.spark._plan.session import time_zone_of
@@ -94,7 +94,7 @@ class Savepoint(Mapping[str, DataFrame]):
         Raises:
             CorruptStateError: The savepoint, or an operator's record, roll or head, is damaged.
             UnknownBatchError: The batch is not, or no longer, there.
-            HostError: Spark cannot read the checkpoint.
+            SparkSetupError: Spark cannot read the checkpoint.
         """
         location = savepoint_location_in(spark, path)
         if location.is_savepoint():
@@ -208,7 +208,7 @@ class Savepoint(Mapping[str, DataFrame]):
         """
         changed = transform(self[state])
         if not isinstance(changed, DataFrame):
-            msg = f"transform_state takes a function that gives a DataFrame, got {shown(changed)}"
+            msg = f"transform_state takes a function that gives a DataFrame, got {short_repr(changed)}"
             raise DeclarationTypeError(f"{msg}; return it")
         frames = self.only()
         frame = fit_rows(frames.record, state, changed)
@@ -349,7 +349,7 @@ class Savepoint(Mapping[str, DataFrame]):
             DeclarationValueError: `domain` is neither.
         """
         if domain not in (None, "event_time", "processing_time"):
-            msg = f'domain is "event_time" or "processing_time", got {shown(domain)}'
+            msg = f'domain is "event_time" or "processing_time", got {short_repr(domain)}'
             raise DeclarationValueError(f"{msg}; leave it out for both")
         frames = self.only()
         kept = frames.timers.where(F.lit(False) if domain is None else F.col("domain") != domain)
@@ -400,7 +400,7 @@ class Savepoint(Mapping[str, DataFrame]):
                 to no key.
         """
         if not isinstance(mapping, DataFrame):
-            msg = f"rekey takes a DataFrame of old and new key columns, got {shown(mapping)}"
+            msg = f"rekey takes a DataFrame of old and new key columns, got {short_repr(mapping)}"
             raise DeclarationTypeError(f"{msg}; make one with spark.createDataFrame()")
         frames, misfits = rekey(self.only(), key, mapping, merge or {}, drop=drop)
         return self._with(frames, *frames.states, misfits=misfits)

@@ -19,7 +19,7 @@ from pyspark.sql import types as st
 from pyspark.sql.window import Window
 
 from pyflinklike._changelog.operator_record import OperatorRecord
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike._runtime.keyed_operator import describe_state
 from pyflinklike._runtime.user_errors import where_raised
 from pyflinklike.errors import (
@@ -30,7 +30,7 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.spark._wire.key_hash import key_group
-from pyflinklike.spark._wire.own_columns import quote
+from pyflinklike.spark._wire.system_columns import quote
 from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,
     ReducingStateDescriptor,
@@ -108,7 +108,7 @@ def of_descriptor(descriptor: Any) -> dict[str, Any]:
         return describe_store(descriptor)
     if isinstance(descriptor, StateDescriptor):
         return describe_state(descriptor.spec(), descriptor.ttl_config)
-    msg = f"with_state takes a descriptor of a state or store, got {shown(descriptor)}"
+    msg = f"with_state takes a descriptor of a state or store, got {short_repr(descriptor)}"
     raise DeclarationTypeError(f"{msg}; for example ValueStateDescriptor(name, Types.LONG())")
 
 
@@ -463,7 +463,7 @@ class _FoldJob:
             return self.folding.begin(element) if is_first else self.folding.go_on(value, element)
         except Exception as error:
             msg = f"{self.folding.what}: its function failed for {self._whose(batch, at)}, element "
-            raised = f"{shown(element)}: {shown_error(error)}{where_raised(error)}"
+            raised = f"{short_repr(element)}: {shown_error(error)}{where_raised(error)}"
             raise UserFunctionError(f"{msg}{raised}") from error
 
     def _frozen(self, value: Any, batch: Any, at: int) -> Any:
@@ -474,7 +474,7 @@ class _FoldJob:
             raise StateValueError(f"{msg}{self._whose(batch, at)}") from error
 
     def _whose(self, batch: Any, at: int) -> str:
-        return shown({name: batch.column(name)[at].as_py() for name in self.by})
+        return short_repr({name: batch.column(name)[at].as_py() for name in self.by})
 
     def _rows(self, batch: pa.RecordBatch, values: list[Any]) -> pa.RecordBatch:
         kind = self.folding.kind
@@ -508,7 +508,7 @@ class Misfits:
         """
         row = self.rows.first()
         if row is not None:
-            msg = f"{self.rule}, got {shown(row.asDict(recursive=True))}; {self.remedy}"
+            msg = f"{self.rule}, got {short_repr(row.asDict(recursive=True))}; {self.remedy}"
             raise StateValueError(msg)
 
 

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.errors import CorruptStateError, SparkSetupError
 
 __all__ = [
     "FileSystem",
@@ -218,7 +218,7 @@ class RemotePath:
         """Write another version of the file; readers see it only when it is whole.
 
         Raises:
-            HostError: Another process has written since this object has read or written it.
+            SparkSetupError: Another process has written since this object has read or written it.
         """
         if self._version is None:
             self._version = max(self._versions(), default=-1)
@@ -234,8 +234,8 @@ class RemotePath:
         for former in there - {version}:
             self._system.delete(self._of_version(former))
 
-    def _conflict(self, version: int) -> HostError:
-        return HostError(
+    def _conflict(self, version: int) -> SparkSetupError:
+        return SparkSetupError(
             "a job's folder is written by one run at a time, got another one that has written "
             f"{self._of_version(version)!r} meanwhile; cancel one of them, and start the other again"
         )
@@ -287,7 +287,7 @@ def write_json(path: FolderPath, contents: dict[str, Any]) -> None:
         contents: Values that JSON can write.
 
     Raises:
-        HostError: Another run writes the file, too.
+        SparkSetupError: Another run writes the file, too.
     """
     text = _text(contents)
     checked = _text({**contents, "checksum": zlib.crc32(text.encode())})

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from pyspark.sql import SparkSession
 
 from pyflinklike._paths import local_path
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.state_processor._folders.folder_paths import (
     FolderPath,
     Listed,
@@ -64,7 +64,7 @@ def folder_path(spark: SparkSession | None, path: str) -> FolderPath:
         path: The path, or the address.
 
     Raises:
-        HostError: Hadoop does not know the file system, or cannot use it.
+        SparkSetupError: Hadoop does not know the file system, or cannot use it.
     """
     if not is_remote_address(path):
         return local_path(path).absolute()
@@ -81,7 +81,7 @@ def temporary_folder(spark: SparkSession, parent: str) -> RemotePath:
         parent: The address of the folder in which it is made.
 
     Raises:
-        HostError: As for `folder_path`.
+        SparkSetupError: As for `folder_path`.
     """
     files = HadoopFiles(spark, parent)
     folder = RemotePath(files, f"{files.address}/job-{uuid.uuid4()}")
@@ -103,7 +103,7 @@ class HadoopFiles:
         address: An address in the file system.
 
     Raises:
-        HostError: Hadoop does not know the file system, or cannot use it.
+        SparkSetupError: Hadoop does not know the file system, or cannot use it.
     """
 
     def __init__(self, spark: SparkSession, address: str) -> None:
@@ -265,7 +265,7 @@ def _errors_of(path: str) -> Iterator[None]:
         raise kind(f"{path}: {thrown.getMessage() or thrown}") from error
 
 
-def _refusal(address: str, error: Exception) -> HostError:
+def _refusal(address: str, error: Exception) -> SparkSetupError:
     """Return the error for a file system that cannot be used, with Java's reason."""
     scheme = urlsplit(address).scheme
     thrown = getattr(error, "java_exception", None)
@@ -287,7 +287,7 @@ def _refusal(address: str, error: Exception) -> HostError:
             f"give an address as Spark takes it, with the jar and the setting (spark.hadoop.fs.{scheme}.impl) "
             "of its file system, or a path on this machine"
         )
-    return HostError(
+    return SparkSetupError(
         "folders of jobs and savepoints are on file systems that Spark's Hadoop knows, got "
         f"{address!r}: {reason}; {remedy}"
     )

@@ -24,7 +24,7 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike._changelog.operator_record import OperatorRecord
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.state_processor._logs.column_values import show_column, store_column, type_to_show
 from pyflinklike.types import ListTypeInfo, TupleTypeInfo, TypeInformation, Types
@@ -296,7 +296,7 @@ def key_of(text: str, columns: Sequence[tuple[str, str]]) -> Any:
         return _key_part(given, name, kind)
     if not isinstance(given, list) or len(given) != len(columns):
         names = [name for name, _ in columns]
-        msg = f"KEY must be a JSON array with a value for each of {names}, got {shown(text)}"
+        msg = f"KEY must be a JSON array with a value for each of {names}, got {short_repr(text)}"
         raise StateValueError(f"""{msg}; write it as '["ann", 3]'""")
     return tuple(_key_part(each, name, kind) for each, (name, kind) in zip(given, columns))
 
@@ -319,7 +319,7 @@ def user_key_of(text: str, columns: Sequence[tuple[str, str]], signature: str) -
     try:
         return as_user(shown_key, declared)
     except _MISFITS as error:
-        msg = f"KEY must be a value of {declared!r}, got {shown(text)}"
+        msg = f"KEY must be a value of {declared!r}, got {short_repr(text)}"
         raise StateValueError(f"{msg}; write it as it is shown") from error
 
 
@@ -377,7 +377,7 @@ def _part_of(given: Any, name: str, kind: str, declared: Any) -> Any:
     try:
         return _exactly(given, declared)
     except _MISFITS as error:
-        msg = f"KEY must be a value of column {name!r}, which is {kind}, got {shown(given)}"
+        msg = f"KEY must be a value of column {name!r}, which is {kind}, got {short_repr(given)}"
         raise StateValueError(f"{msg}{_remedy(kind)}") from error
 
 
@@ -498,7 +498,9 @@ def _tuple_of(given: Any, name: str, kind: str, declared: Any) -> tuple[Any, ...
     """Return a key that is a tuple, from an array with a value for each field."""
     if not isinstance(given, list) or len(given) != declared.num_fields:
         msg = f"KEY must be a JSON array with the {declared.num_fields} values of column {name!r}"
-        raise StateValueError(f"""{msg}, which is {kind}, got {shown(given)}; write '["ann", 3]'""")
+        raise StateValueError(
+            f"""{msg}, which is {kind}, got {short_repr(given)}; write '["ann", 3]'"""
+        )
     return tuple(
         None if each is None else _part_of(each, name, kind, declared.field(at).type)
         for at, each in enumerate(given)
@@ -522,6 +524,6 @@ def time_of(text: str) -> int:
                 raise _misfit(text)
         struct.pack("q", found)
     except (ValueError, OverflowError, struct.error) as error:
-        msg = f"a time is given in ms or as ISO 8601, got {shown(text)}; write 2026-11-23T02:00:00Z"
+        msg = f"a time is given in ms or as ISO 8601, got {short_repr(text)}; write 2026-11-23T02:00:00Z"
         raise StateValueError(msg) from error
     return found

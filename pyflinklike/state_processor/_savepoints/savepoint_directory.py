@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Section, Segment
 from pyflinklike._clock import TimeDomain
-from pyflinklike.errors import HostError, IncompatibleStateError, PyflinklikeError
+from pyflinklike.errors import IncompatibleStateError, PyflinklikeError, SparkSetupError
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
 from pyflinklike.state_processor._logs.log_check import Checked, Finding
 from pyflinklike.state_processor._logs.state_infos import (
@@ -264,13 +264,13 @@ def check_fit(
         where: Name of the savepoint, for messages.
 
     Raises:
-        HostError: The savepoint holds timers that would never fire.
+        SparkSetupError: The savepoint holds timers that would never fire.
         IncompatibleStateError: The state of a key group would have to be divided.
     """
     for domain, error in refused.items():
         if timers.get(domain.name.lower()):
             msg = f"the savepoint holds timers that would never fire: {error}"
-            raise HostError(msg) from error
+            raise SparkSetupError(msg) from error
     if record is None:
         return
     former = record.identity.max_parallelism

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import CorruptStateError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.state_processor._savepoints.manifest import HISTORY, MANIFEST, Manifest, SavedFile
 
@@ -189,7 +189,7 @@ class SavepointLocation:
                 or this is within a checkpoint.
         """
         if mode not in ("error", "overwrite"):
-            msg = f'mode must be "error" or "overwrite", got {shown(mode)}; choose one'
+            msg = f'mode must be "error" or "overwrite", got {short_repr(mode)}; choose one'
             raise DeclarationValueError(msg)
         self.refuse_checkpoint()
         if not self.exists():
@@ -256,7 +256,7 @@ def savepoint_location_of(path: str | os.PathLike[str]) -> SavepointLocation:
     except TypeError:
         address = b""  # type: ignore[assignment]
     if not isinstance(address, str) or not address:
-        msg = f"a savepoint is at a path or an address, got {shown(path)}; give a str"
+        msg = f"a savepoint is at a path or an address, got {short_repr(path)}; give a str"
         raise DeclarationTypeError(msg)
     try:
         if ":" not in address:

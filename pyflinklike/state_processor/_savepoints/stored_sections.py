@@ -29,7 +29,7 @@ from pyflinklike._changelog.stored_table import (
     sort_rows,
 )
 from pyflinklike._clock import TimeDomain
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.state.table import LAYOUT, Shape
 from pyflinklike.state_processor._logs.column_values import store_column
@@ -118,7 +118,7 @@ def entries_of_rows(rows: StateRows, saved: pa.Table) -> pa.Table:
         if at is None:
             raise
         whose = {name: saved.column(name)[at].as_py() for name in rows.entry_names}
-        raise type(error)(f"{error}; it is that of {shown(whose)}") from error
+        raise type(error)(f"{error}; it is that of {short_repr(whose)}") from error
 
 
 def _misfit(rows: StateRows, saved: pa.Table) -> int | None:

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
 from pyflinklike._clock import MIN_WATERMARK
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark._api.inputs import Input
@@ -37,8 +37,8 @@ from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._plan.event_time import Leaf, leaves_of
 from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
-from pyflinklike.spark._wire.own_columns import KEY_GROUP, LAST_WATERMARK, with_batch_time
 from pyflinklike.spark._wire.record_readers import BroadcastReader
+from pyflinklike.spark._wire.system_columns import KEY_GROUP, LAST_WATERMARK, with_batch_time
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._edits.savepoint import Savepoint
 from pyflinklike.state_processor._savepoints.history_parts import (
@@ -238,7 +238,7 @@ def _history_of_files(
     options: dict[str, str],
 ) -> History:
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-        msg = f"files are at a path, got {shown(path)}; pass path=..."
+        msg = f"files are at a path, got {short_repr(path)}; pass path=..."
         raise DeclarationTypeError(msg)
     reader = spark.read.format(kind).options(**options)
     there = (reader if schema is None else reader.schema(schema)).load(os.fspath(path))
@@ -262,7 +262,7 @@ def history_at(df: DataFrame, position: str) -> DataFrame:
         DeclarationTypeError, DeclarationValueError: It is no batch, or nothing is said.
     """
     if not isinstance(df, DataFrame) or not isinstance(position, str):
-        msg = f"history_at takes a DataFrame and a text, got {shown(df)} and {shown(position)}"
+        msg = f"history_at takes a DataFrame and a text, got {short_repr(df)} and {short_repr(position)}"
         raise DeclarationTypeError(msg)
     if df.isStreaming:
         msg = "history_at takes a batch, got a stream; read the stream where this position ends"
@@ -443,7 +443,7 @@ def begin_stream(
     Raises:
         DeclarationTypeError, DeclarationValueError: It is no savepoint; the stream needs one, or
             goes on elsewhere than the batch of the savepoint has ended.
-        CorruptStateError, IncompatibleStateError, HostError: As `initial_state` raises them.
+        CorruptStateError, IncompatibleStateError, SparkSetupError: As `initial_state` raises them.
     """
     uid, inputs = plan.task.name, source.inputs()
     frames = [each.df for each in inputs]

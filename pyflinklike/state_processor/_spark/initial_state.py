@@ -38,12 +38,12 @@ from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import snapshots
 from pyflinklike._changelog.segments import Declaration, Section, read_segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot, timer_domains
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
-    HostError,
     IncompatibleStateError,
+    SparkSetupError,
 )
 from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
@@ -58,9 +58,9 @@ from pyflinklike.spark._wire.key_groups import (
     roll_payload,
 )
 from pyflinklike.spark._wire.key_hash import KeyGroupFinder, key_group
-from pyflinklike.spark._wire.own_columns import KEY_GROUP, quote
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark._wire.schema import WireSchema
+from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
 from pyflinklike.state_processor._checkpoints.checkpoint import last_batch, read_blobs, where_of
 from pyflinklike.state_processor._checkpoints.group_job import Batches, map_frame
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
@@ -82,7 +82,7 @@ from pyflinklike.state_processor._savepoints.stored_sections import (
 from pyflinklike.types.pickled_type import pickle_allowed
 
 __all__ = [
-    "PlacedKeys",
+    "KeyLayout",
     "initial_frame",
     "initial_rows",
     "initial_state",
@@ -116,7 +116,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
             have the key columns' types.
         StateValueError: A verb of a `Savepoint` has no answer for a value or key.
         UnknownStateError: The savepoint has several operators, and none of this name.
-        HostError: The savepoint holds timers that the query could not fire; or it was not written,
+        SparkSetupError: The savepoint holds timers that the query could not fire; or it was not written,
             on PySpark 3.5.
     """
     if isinstance(savepoint, bytes):
@@ -126,7 +126,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
     if not isinstance(savepoint, (str, os.PathLike)):
         msg = (
             "from_savepoint takes the directory or the bytes of a savepoint, or a Savepoint, got "
-            f"{shown(savepoint)}; take_savepoint() and read_savepoint() give them"
+            f"{short_repr(savepoint)}; take_savepoint() and read_savepoint() give them"
         )
         raise DeclarationTypeError(msg)
     location = savepoint_location_in(df.sparkSession, savepoint)
@@ -149,7 +149,7 @@ def _check_fit(record: OperatorRecord | None, timers: Mapping[str, int], plan: P
 def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Initial, Saved]:
     if not HAS_TRANSFORM_WITH_STATE:
         msg = "on PySpark 3.5 a stream begins with a savepoint that is written, got a Savepoint"
-        raise HostError(f"{msg}; write() it, and pass its path")
+        raise SparkSetupError(f"{msg}; write() it, and pass its path")
     savepoint.check()
     uid = plan.task.name
     frames = savepoint.operators[uid] if uid in savepoint.operators else savepoint.only()
@@ -188,7 +188,7 @@ def read_savepoint(
         CorruptStateError: A key group's log is damaged, incomplete, or not the one that the
             operator's record names; or a key group is missing.
         IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
-        HostError: Spark cannot read the checkpoint, it has no such batch or no committed one,
+        SparkSetupError: Spark cannot read the checkpoint, it has no such batch or no committed one,
             the operator is not pyflinklike's, or the savepoint would be larger than 2 GiB.
     """
     allow_pickle = pickle_allowed(allow_pickle)
@@ -214,7 +214,7 @@ def savepoint_of(
     Raises:
         CorruptStateError: A blob is damaged, missing, or does not belong to the operator.
         IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
-        HostError: The savepoint would be larger than 2 GiB.
+        SparkSetupError: The savepoint would be larger than 2 GiB.
     """
     record, roll = record_and_roll(blobs.get(ROLL_CALL, {}), where)
     max_parallelism = record.identity.max_parallelism
@@ -249,7 +249,7 @@ def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int
     Raises:
         CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
             do not have the key columns' types.
-        HostError: The savepoint holds timers that the query could not fire.
+        SparkSetupError: The savepoint holds timers that the query could not fire.
     """
     key_groups = KeyGroupFinder(
         {column: df.schema[column].dataType for column in plan.reader.key_columns},
@@ -278,7 +278,7 @@ def initial_rows(
         As `_initial_rows`.
 
     Raises:
-        CorruptStateError, IncompatibleStateError, HostError: As `_initial_rows` raises them.
+        CorruptStateError, IncompatibleStateError, SparkSetupError: As `_initial_rows` raises them.
     """
     count = plan.task.max_parallelism
     snapshot = read_segment(savepoint, "savepoint")
@@ -295,7 +295,7 @@ def initial_rows(
 # From DataFrames, by executors
 
 
-class PlacedKeys(Protocol):
+class KeyLayout(Protocol):
     """The key columns of a savepoint, and the key groups in which a stream looks for their keys."""
 
     @property
@@ -315,7 +315,7 @@ class PlacedKeys(Protocol):
         """
 
 
-def initial_frame(frames: Frames, keys: PlacedKeys, place: int = 0) -> DataFrame:
+def initial_frame(frames: Frames, keys: KeyLayout, place: int = 0) -> DataFrame:
     """Make the rows with which an operator begins: grouping keys, and a payload in each row.
 
     Args:
@@ -406,7 +406,7 @@ class _Keys:
             if row is not None:
                 msg = (
                     f"savepoint: its keys must be values of the key column {self.names[at]!r} of "
-                    f"type {self.types[at].simpleString()}, got {shown(row[0])} of "
+                    f"type {self.types[at].simpleString()}, got {short_repr(row[0])} of "
                     f"{former.simpleString()}; key the stream as the savepoint's state was keyed"
                 )
                 raise IncompatibleStateError(msg)
@@ -416,7 +416,7 @@ def _lower(names: Iterable[str]) -> list[str]:
     return [name.lower() for name in names]
 
 
-def _sections(keys: PlacedKeys, frames: Frames, name: str, frame: DataFrame) -> DataFrame:
+def _sections(keys: KeyLayout, frames: Frames, name: str, frame: DataFrame) -> DataFrame:
     record = frames.record
     rows = StateRows.of(record, state_of(describe_states(record, 0), name, "savepoint"), saved=True)
     # A savepoint holds one copy of broadcast state; every key group begins with its own.

@@ -33,7 +33,7 @@ from zlib import crc32
 
 import msgspec
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.views.view_storage import AppliedBatch, RowChange, Snapshot
 
@@ -276,7 +276,9 @@ class Sums:
 
 
 def _damage(table: str, first: Any) -> Damage:
-    return Damage(f"a line of {table!r} with another checksum than its columns, at {shown(first)}")
+    return Damage(
+        f"a line of {table!r} with another checksum than its columns, at {short_repr(first)}"
+    )
 
 
 # The format: a file must have these tables and no others

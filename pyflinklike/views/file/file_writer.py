@@ -22,7 +22,7 @@ from pyflinklike.views.file.file_database import FileDatabase
 from pyflinklike.views.file.file_tables import NO_BATCH, Connection, Damage
 from pyflinklike.views.incoming_rows import Arrival, BatchReader, final_row
 from pyflinklike.views.row_codec import decode_row
-from pyflinklike.views.subscription import Change, Filter, Replay
+from pyflinklike.views.subscription import Change, Replay, RowFilter
 from pyflinklike.views.view_storage import AppliedBatch, RowChange
 
 __all__ = ["OVERFLOWS", "FileWriter", "Queue", "write_batch"]
@@ -106,7 +106,7 @@ class FileWriter:
                 self._database.acknowledge(written[1].seq)
         return True
 
-    def subscribe(self, queue: Queue, past: Filter | None) -> Replay | None:
+    def subscribe(self, queue: Queue, past: RowFilter | None) -> Replay | None:
         """Publish to a queue from now on.
 
         Args:
@@ -173,7 +173,7 @@ class FileWriter:
     def _live_queues(self) -> list[Queue]:
         return [queue for queue in self._queues if not queue.ended]
 
-    def _replay(self, wanted: Filter) -> Replay | None:
+    def _replay(self, wanted: RowFilter) -> Replay | None:
         connection = self._database.open_detached_reader()
         oldest = connection.oldest_batch()
         if oldest is None:
@@ -323,7 +323,7 @@ class Queue:
         overflow: The treatment of one more change: "block", "drop_oldest" or "error".
     """
 
-    def __init__(self, wanted: Filter, size: int, overflow: str) -> None:
+    def __init__(self, wanted: RowFilter, size: int, overflow: str) -> None:
         self._wanted = wanted
         self._size = size
         self._overflow = overflow

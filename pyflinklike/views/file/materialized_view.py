@@ -31,7 +31,7 @@ from pyflinklike.views.batch_frame import BatchFrame, Feed
 from pyflinklike.views.condition import Where
 from pyflinklike.views.file.file_database import FileDatabase
 from pyflinklike.views.file.file_writer import OVERFLOWS, FileWriter, Queue
-from pyflinklike.views.subscription import Changes, Filter, Replay, Timeout
+from pyflinklike.views.subscription import Changes, Replay, RowFilter, Timeout
 from pyflinklike.views.view import View, read_declaration
 
 __all__ = ["MaterializedView"]
@@ -128,7 +128,7 @@ class MaterializedView(View):
 
         Raises:
             DeclarationTypeError: `df` is not a DataFrame.
-            HostError: Over Spark Connect, the stream cannot be told from others.
+            SparkSetupError: Over Spark Connect, the stream cannot be told from others.
             NullKeyError, StateValueError, StoreClosedError: As `apply`; Spark then fails the batch
                 and repeats it.
         """
@@ -182,7 +182,7 @@ class MaterializedView(View):
         return self._changes(subscribe, key, where, start, limit, timeout)
 
     def _subscribe(
-        self, wanted: Filter, is_latest: bool, size: int = 1000, overflow: str = "block"
+        self, wanted: RowFilter, is_latest: bool, size: int = 1000, overflow: str = "block"
     ) -> tuple[Queue, Replay | None]:
         queue = Queue(wanted, size, overflow)
         return queue, self._writer.subscribe(queue, None if is_latest else wanted)

@@ -18,7 +18,7 @@ from psycopg import sql
 from pyflinklike.errors import QueueOverflowError, StateStoreError, StoreClosedError
 from pyflinklike.views.postgres.postgres_database import PostgresDatabase
 from pyflinklike.views.postgres.postgres_tables import PostgresSnapshot
-from pyflinklike.views.subscription import Change, Filter
+from pyflinklike.views.subscription import Change, RowFilter
 from pyflinklike.views.view_storage import RowChange
 
 __all__ = ["Follower"]
@@ -35,7 +35,7 @@ class Follower:
         is_latest: True for new changes only; False for the changes of the history first.
     """
 
-    def __init__(self, database: PostgresDatabase, wanted: Filter, *, is_latest: bool) -> None:
+    def __init__(self, database: PostgresDatabase, wanted: RowFilter, *, is_latest: bool) -> None:
         self._database = database
         self._wanted = wanted
         self._waiting: deque[tuple[RowChange, int]] = deque()

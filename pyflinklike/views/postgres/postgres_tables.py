@@ -29,7 +29,7 @@ import attrs
 import psycopg
 from psycopg import sql
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
@@ -84,16 +84,16 @@ class Names:
     @schema.validator
     def _check_schema(self, _: object, given: object) -> None:
         if not isinstance(given, str):
-            msg = f"schema must be the name of a schema, got {shown(given)}; for example 'public'"
+            msg = f"schema must be the name of a schema, got {short_repr(given)}; for example 'public'"
             raise DeclarationTypeError(msg)
         if not 0 < len(given.encode()) <= _MOST_BYTES or "\0" in given:
-            msg = f"schema must be a name of 1 to {_MOST_BYTES} bytes, got {shown(given)}; choose another"
+            msg = f"schema must be a name of 1 to {_MOST_BYTES} bytes, got {short_repr(given)}; choose another"
             raise DeclarationValueError(msg)
 
     @view.validator
     def _check_view(self, _: object, given: str) -> None:
         if len(given.encode()) > _MOST_NAME_BYTES:
-            msg = f"the name of a view in PostgreSQL must have at most {_MOST_NAME_BYTES} bytes, got {shown(given)}"
+            msg = f"the name of a view in PostgreSQL must have at most {_MOST_NAME_BYTES} bytes, got {short_repr(given)}"
             raise DeclarationValueError(f"{msg}; shorten it")
 
     def table(self, suffix: str = "") -> sql.Identifier:
@@ -130,7 +130,7 @@ def check_column(view: str, name: str) -> None:
     if name in RESERVED or not 0 < len(name.encode()) <= _MOST_BYTES or "\0" in name:
         msg = (
             f"view {view!r}: a column must have a name of 1 to {_MOST_BYTES} bytes that is none of "
-            f"{', '.join(RESERVED)}, got {shown(name)}"
+            f"{', '.join(RESERVED)}, got {short_repr(name)}"
         )
         raise StateValueError(f"{msg}; rename it")
 
@@ -380,7 +380,9 @@ class PostgresSnapshot(Snapshot):
 
     def _check(self, key: bytes, row: bytes, stored: int) -> bytes:
         if checksum_of(self._identity, key, row) != stored:
-            raise self._corrupt(f"a row with another checksum than its columns, at {shown(key)}")
+            raise self._corrupt(
+                f"a row with another checksum than its columns, at {short_repr(key)}"
+            )
         return row
 
     def _check_whole(self, found: tuple[int, int], batch: AppliedBatch | None) -> None:

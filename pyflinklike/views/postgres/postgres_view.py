@@ -18,11 +18,11 @@ from typing import Any
 
 from pyflinklike._checks import install
 from pyflinklike._clock import wall_clock
-from pyflinklike._messages import shown
-from pyflinklike.errors import DeclarationTypeError, HostError
+from pyflinklike._messages import short_repr
+from pyflinklike.errors import DeclarationTypeError, SparkSetupError
 from pyflinklike.views.arguments import check_id
 from pyflinklike.views.batch_frame import BatchFrame
-from pyflinklike.views.subscription import ChangeSource, Filter, Timeout, seconds
+from pyflinklike.views.subscription import ChangeSource, RowFilter, Timeout, seconds
 from pyflinklike.views.view import View, read_declaration
 
 __all__ = ["PostgresView"]
@@ -32,7 +32,9 @@ def _patience(view: str, timeout: Timeout) -> int:
     """Return how long to wait for another writer, in ms; at least 1, since 0 means forever."""
     wait = seconds(timeout)
     if wait is None:
-        msg = f"view {view!r}: lock_timeout must be a timedelta or seconds, got {shown(timeout)}"
+        msg = (
+            f"view {view!r}: lock_timeout must be a timedelta or seconds, got {short_repr(timeout)}"
+        )
         raise DeclarationTypeError(f"{msg}; for example 10")
     return max(1, int(wait * 1000))
 
@@ -72,7 +74,7 @@ class PostgresView(View):
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
-        HostError: psycopg is not installed.
+        SparkSetupError: psycopg is not installed.
         CorruptStateError: The tables have another format.
         IncompatibleStateError: The tables are another program's, or have another key or order.
         StateStoreError: There is no server, it does not let us in, or it cannot make the tables.
@@ -166,7 +168,7 @@ class PostgresView(View):
 
     # Push queries
 
-    def _subscribe(self, wanted: Filter, is_latest: bool) -> tuple[ChangeSource, None]:
+    def _subscribe(self, wanted: RowFilter, is_latest: bool) -> tuple[ChangeSource, None]:
         from pyflinklike.views.postgres.follower import Follower
 
         # They wait in the database, so a slow subscriber makes no writer wait.
@@ -192,7 +194,7 @@ def check_psycopg() -> None:
     """Check that psycopg can be imported.
 
     Raises:
-        HostError: psycopg is not installed, or lacks libpq.
+        SparkSetupError: psycopg is not installed, or lacks libpq.
     """
     try:
         import psycopg  # noqa: F401 - only whether it is there
@@ -201,4 +203,4 @@ def check_psycopg() -> None:
             f"a PostgresView needs the package psycopg, got {str(error).splitlines()[0]}; "
             f"{install('postgres')} on the driver and the executors"
         )
-        raise HostError(msg) from error
+        raise SparkSetupError(msg) from error

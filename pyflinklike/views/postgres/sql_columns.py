@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.types.row import names_of
 from pyflinklike.views.incoming_rows import layout_of
@@ -53,12 +53,12 @@ def check_types(view: str, columns: Any) -> dict[str, str]:
         isinstance(each, str) for pair in columns.items() for each in pair
     )
     if not texts:
-        msg = f"view {view!r}: columns must map names to PostgreSQL's types, got {shown(columns)}"
+        msg = f"view {view!r}: columns must map names to PostgreSQL's types, got {short_repr(columns)}"
         raise DeclarationTypeError(f"{msg}; for example {{'total': 'bigint'}}")
     for name, kind in columns.items():
         check_column(view, name)
         if not _TYPE.fullmatch(kind):
-            msg = f"view {view!r}: a column must have a type of PostgreSQL, got {shown(kind)} for {name!r}"
+            msg = f"view {view!r}: a column must have a type of PostgreSQL, got {short_repr(kind)} for {name!r}"
             raise DeclarationValueError(f"{msg}; for example 'numeric(10, 2)'")
     return dict(columns)
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from pyflinklike import errors
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import PyflinklikeError, StateStoreError, StateValueError
 from pyflinklike.types.key_codec import encode_key
 from pyflinklike.types.row import DELETE, UPDATE_BEFORE
@@ -151,7 +151,9 @@ class Stager:
             None if kind == REMOVE else row,
             None if order is None else order_bytes(order),
             0 if row is None else checksum_of(self.identity, arrival.key, row),
-            shown(content.error).replace("\0", "\ufffd") if isinstance(content, Failure) else None,
+            short_repr(content.error).replace("\0", "\ufffd")
+            if isinstance(content, Failure)
+            else None,
             *self._project(content, arrival.key, zone, is_row=kind in (PLAIN, PUT)),
         ]
 
@@ -282,9 +284,7 @@ def _number(value: int | float | Decimal) -> tuple[Any, ...]:
         return (0, int(value), "")
     exact = Decimal(value)
     if abs(exact.adjusted()) > 600:  # an int of the key codec has at most 255 bytes
-        msg = (
-            f"a row must be ordered by a number of at most 600 digits, got {shown(value)}; round it"
-        )
+        msg = f"a row must be ordered by a number of at most 600 digits, got {short_repr(value)}; round it"
         raise StateValueError(msg)
     whole = math.floor(exact)
     digits = exact.as_tuple()

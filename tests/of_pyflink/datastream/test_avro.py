@@ -17,8 +17,8 @@ from local_support import local
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     OutputError,
+    SparkSetupError,
     StateValueError,
 )
 from pyflinklike.pyflink._graph.function_copies import own_copy
@@ -235,9 +235,9 @@ def test_a_file_of_another_schema_is_read_by_the_rules_of_avro(tmp_path):
 
     records = read_files(AvroFiles(AvroSchema.parse_string(json.dumps(new))), tmp_path)
     assert [{"n": 1, "more": 7}] == records
-    with pytest.raises(HostError, match="give new fields a default"):
+    with pytest.raises(SparkSetupError, match="give new fields a default"):
         read_files(AvroFiles(refused), tmp_path)
-    with pytest.raises(HostError, match="declare the schema of the file"):
+    with pytest.raises(SparkSetupError, match="declare the schema of the file"):
         read_files(AvroFiles(AvroSchema.parse_string(record(("n", "string")))), tmp_path)
 
 
@@ -247,10 +247,10 @@ def test_a_damaged_file_gives_records_or_an_error(tmp_path):
     whole = path.read_bytes()
     for at in range(0, len(whole), 7):
         path.write_bytes(whole[:at])
-        with pytest.raises(HostError):
+        with pytest.raises(SparkSetupError):
             read_files(AvroFiles(BASIC), path)
     path.write_bytes(b"")
-    with pytest.raises(HostError, match="write the file again"):
+    with pytest.raises(SparkSetupError, match="write the file again"):
         read_files(AvroFiles(BASIC), path)
 
 
@@ -264,7 +264,7 @@ def test_a_bit_that_changes_neither_loses_nor_adds_a_record(tmp_path):
         path.write_bytes(changed)
         try:
             found.add(len(list(AvroFiles(BASIC).read(path))))
-        except HostError as error:
+        except SparkSetupError as error:
             found.add(None if str(path) in str(error) else str(error))
     assert {len(RECORDS), None} == found
 
@@ -356,7 +356,7 @@ def test_what_is_declared_wrongly_is_refused_with_the_remedy():
         AvroSchema.parse_string('{"type": "nobody"}')
     with pytest.raises(DeclarationTypeError, match="give a text"):
         AvroSchema.parse_string(None)
-    with pytest.raises(HostError, match="a record class is Java's"):
+    with pytest.raises(SparkSetupError, match="a record class is Java's"):
         AvroRowSerializationSchema("org.example.User")
     with pytest.raises(DeclarationTypeError, match="give avro_schema_string"):
         AvroRowDeserializationSchema()
@@ -371,5 +371,5 @@ def test_what_is_declared_wrongly_is_refused_with_the_remedy():
     for make in (AvroBulkWriters.for_generic_record, GenericRecordAvroTypeInfo):
         with pytest.raises(DeclarationTypeError, match=r"make it by AvroSchema\.parse_string"):
             make("{}")
-    with pytest.raises(HostError, match="formats of input but AvroInputFormat are Java's"):
+    with pytest.raises(SparkSetupError, match="formats of input but AvroInputFormat are Java's"):
         local().create_input(object())

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     OutputError,
     RefusedNameError,
+    SparkSetupError,
 )
 from pyflinklike.pyflink.common import Row, Types
 from pyflinklike.pyflink.common.data_types import DataTypes
@@ -96,11 +96,11 @@ def test_a_header_has_the_names_of_the_columns_in_their_order(tmp_path):
     builder = CsvSchema.builder().add_string_column("a").add_number_column("b").set_use_header()
 
     assert [Row(a="x", b=1)] == read(tmp_path, builder, "h1,h2\nx,1\n")
-    with pytest.raises(HostError, match=r"the header \['b', 'a'\] is not \['a', 'b'\]"):
+    with pytest.raises(SparkSetupError, match=r"the header \['b', 'a'\] is not \['a', 'b'\]"):
         read(tmp_path, builder, "b,a\n1,2\n")
     builder.set_strict_headers()
     assert [Row(a="x", b=1)] == read(tmp_path, builder, b"\xef\xbb\xbfa, b\r\nx,1\r\n")
-    with pytest.raises(HostError, match=r"the header \['h1', 'h2'\]"):
+    with pytest.raises(SparkSetupError, match=r"the header \['h1', 'h2'\]"):
         read(tmp_path, builder, "h1,h2\nx,1\n")
     assert "a,b\nx,1\n" == write(tmp_path, builder, Row(a="x", b=1))
 
@@ -168,7 +168,7 @@ def test_a_file_that_is_not_as_declared_is_refused(tmp_path, text, told):
     """With the file and the line: no field becomes another value, and none is lost."""
     builder = CsvSchema.builder().add_number_column("n", Types.INT()).add_string_column("s")
 
-    with pytest.raises(HostError, match=told):
+    with pytest.raises(SparkSetupError, match=told):
         read(tmp_path, builder, text)
 
 
@@ -178,7 +178,7 @@ def test_a_decimal_that_does_not_fit_is_refused(tmp_path):
 
     assert [Row(n=Decimal(99))] == read(tmp_path, builder, "99.0\n")
     for text in ("9.5\n", "100\n", "NaN\n", "Infinity\n", "1e9\n", "1e999999999\n", "1e-9\n"):
-        with pytest.raises(HostError, match="line 1"):
+        with pytest.raises(SparkSetupError, match="line 1"):
             read(tmp_path, builder, text)
 
 
@@ -187,7 +187,7 @@ def test_a_decimal_in_a_list_has_the_digits_that_are_declared(tmp_path):
     builder = CsvSchema.builder().add_array_column("n", ";", D.DECIMAL(5, 2))
 
     assert [[Decimal("1.50"), Decimal(2)]] == [row.n for row in read(tmp_path, builder, "1.5;2\n")]
-    with pytest.raises(HostError, match=r"line 1.*1\.555"):
+    with pytest.raises(SparkSetupError, match=r"line 1.*1\.555"):
         read(tmp_path, builder, "1;1.555\n")
     assert "1.50;2.00\n" == write(tmp_path, builder, Row(n=[Decimal("1.5"), Decimal(2)]))
     with pytest.raises(OutputError, match=r"DECIMAL\(5, 2\), got 1\.555"):
@@ -201,7 +201,7 @@ def test_a_number_beyond_its_column_is_not_read_as_infinity(tmp_path, kind):
 
     assert [float("-inf")] == [row.n for row in read(tmp_path, builder, "-Infinity\n")]
     for text in ("1e400\n", "-1e400\n"):
-        with pytest.raises(HostError, match="line 1"):
+        with pytest.raises(SparkSetupError, match="line 1"):
             read(tmp_path, builder, text)
 
 
@@ -211,7 +211,7 @@ def test_a_text_longer_than_its_column_is_refused(tmp_path, kind):
     builder = CsvSchema.builder().add_array_column("s", ";", kind)
 
     assert [["ab", "a"]] == [row.s for row in read(tmp_path, builder, "ab;a\n")]
-    with pytest.raises(HostError, match=r"line 1.*2 characters at most, got 'abc'"):
+    with pytest.raises(SparkSetupError, match=r"line 1.*2 characters at most, got 'abc'"):
         read(tmp_path, builder, "abc\n")
     with pytest.raises(OutputError, match="2 characters at most, got 'abc'"):
         write(tmp_path / "long", builder, Row(s=["abc"]))
@@ -237,7 +237,7 @@ def test_a_compressed_file_is_read_by_the_ending_of_its_name(tmp_path):
 
     assert 2000 == len(read_files(CsvReaderFormat.for_schema(schema), path))
     path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(HostError, match="mend the file or the schema"):
+    with pytest.raises(SparkSetupError, match="mend the file or the schema"):
         read_files(CsvReaderFormat.for_schema(schema), path)
 
 
@@ -283,7 +283,7 @@ def test_what_is_declared_wrongly_is_refused_with_the_remedy():
         CsvSchema.builder().add_number_column("a", D.MAP(D.INT(), D.INT())).build()
     with pytest.raises(DeclarationValueError, match="position from 0 to -1"):
         CsvSchema.builder().remove_array_element_separator(0)
-    with pytest.raises(HostError, match="declare them all"):
+    with pytest.raises(SparkSetupError, match="declare them all"):
         CsvSchema.builder().set_any_property_name("rest")
     with pytest.raises(RefusedNameError):
         CsvSchema.builder().add_number_column("a", D.INTERVAL())

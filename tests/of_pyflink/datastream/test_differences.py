@@ -18,7 +18,7 @@ from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
+    SparkSetupError,
     StateValueError,
 )
 from pyflinklike.pyflink._graph.job import Job, JobSettings
@@ -356,7 +356,9 @@ def test_another_program_under_the_name_of_a_job_is_refused(tmp_path):
     """PyFlink goes by uids, and else by what the graph looks like."""
     begun(tmp_path)
 
-    with pytest.raises(HostError, match=r"\(Other, .* where there was operator 'Keyed-1' \(Sums"):
+    with pytest.raises(
+        SparkSetupError, match=r"\(Other, .* where there was operator 'Keyed-1' \(Sums"
+    ):
         begun(tmp_path, function="Other")
 
 
@@ -415,7 +417,7 @@ def given_twice(stream, folder):
     from pyflinklike.pyflink._graph.ledger import Ledger
     from pyflinklike.pyflink._spark.results import ResultBatch, Results
     from pyflinklike.pyflink._spark.stage_outputs import LastSender, Outlets
-    from pyflinklike.spark._wire.parcels import Address
+    from pyflinklike.spark._wire.stage_records import Address
 
     graph = stream._program.graph()
     results = Results(Job(graph, JobSettings()))
@@ -520,7 +522,9 @@ def test_a_kafka_sink_is_at_least_once(brokers):
     env = local()
     env.from_collection(["a"]).sink_to(builder.set_record_serializer(records.build()).build())
 
-    with pytest.raises(HostError, match="writes at least once, because no transaction of Kafka"):
+    with pytest.raises(
+        SparkSetupError, match="writes at least once, because no transaction of Kafka"
+    ):
         env.execute()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink.common import Configuration, Time, WatermarkStrategy
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.pyflink.datastream.connectors import FileSource, StreamFormat
@@ -42,5 +42,5 @@ def test_times_are_not_assigned_on_one_of_several_ways_between_operators(env):
     again = lines.union(lines.assign_timestamps_and_watermarks(strategy)).key_by(len)
     windows(again, TumblingEventTimeWindows).print()
 
-    with pytest.raises(HostError, match="a watermark strategy between keyed operators"):
+    with pytest.raises(SparkSetupError, match="a watermark strategy between keyed operators"):
         env.execute()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     OutputError,
+    SparkSetupError,
     StateValueError,
 )
 from pyflinklike.pyflink._graph.function_copies import own_copy
@@ -264,7 +264,7 @@ def test_types_and_formats_that_are_not_there():
         CsvRowDeserializationSchema.Builder(pickled).build()
     with pytest.raises(DeclarationTypeError, match="should be set to one of rows, got None"):
         to_json(None)
-    with pytest.raises(HostError, match="give type_info"):
+    with pytest.raises(SparkSetupError, match="give type_info"):
         JsonRowDeserializationSchema.builder().json_schema("{}")
     with pytest.raises(DeclarationTypeError, match=r"make it by CsvSchema\.builder"):
         CsvReaderFormat.for_schema(None)

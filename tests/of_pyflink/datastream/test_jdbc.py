@@ -15,8 +15,8 @@ from local_support import local
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     OutputError,
+    SparkSetupError,
 )
 from pyflinklike.pyflink.common import Instant, Row, Types
 from pyflinklike.pyflink.datastream.connectors.jdbc import (
@@ -133,7 +133,7 @@ def test_a_locked_database_is_tried_again(path):
     sink = attrs.evolve(sink, database=Impatient(sink.database.path))
     writer = sink.writer(0, 1, PAIR)
     writer.write(Row(1, "x"), None)
-    with pytest.raises(HostError, match=r"database is locked in each of 3 attempts"):
+    with pytest.raises(SparkSetupError, match=r"database is locked in each of 3 attempts"):
         writer.write(Row(2, "x"), None)
     assert [1.0, 2.0] == waits
 
@@ -314,9 +314,9 @@ def test_options_tell_what_was_set():
 def test_what_is_declared_wrongly_is_refused_with_the_remedy(tmp_path):
     """When it is declared."""
     lite = at("jdbc:sqlite:x")
-    with pytest.raises(HostError, match=r"got jdbc:mysql; write by stream\.to_data_frame"):
+    with pytest.raises(SparkSetupError, match=r"got jdbc:mysql; write by stream\.to_data_frame"):
         JdbcSink.sink(INSERT, PAIR, at("jdbc:mysql://h/d"))
-    with pytest.raises(HostError, match="give the path of a file"):
+    with pytest.raises(SparkSetupError, match="give the path of a file"):
         JdbcSink.sink(INSERT, PAIR, at("jdbc:sqlite::memory:"))
     with pytest.raises(DeclarationValueError, match="got 'http://x/'; give one of these"):
         JdbcSink.sink(INSERT, PAIR, at("http://user:secret@x/"))

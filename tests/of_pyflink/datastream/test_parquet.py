@@ -19,9 +19,9 @@ from local_support import local
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     OutputError,
     RefusedNameError,
+    SparkSetupError,
 )
 from pyflinklike.pyflink.common import Row, Types, WatermarkStrategy
 from pyflinklike.pyflink.common.data_types import DataTypes
@@ -140,7 +140,7 @@ def test_columns_are_found_by_their_names(tmp_path):
     assert [Row(a=1, B="x")] == read_files(format_of(row_type_of(a=D.INT(), B=D.STRING())), path)
     lower = row_type_of(A=D.INT(), b=D.STRING())
     assert [Row(A=1, b="x")] == read_files(format_of(lower, is_case_sensitive=False), path)
-    with pytest.raises(HostError, match=r"got no column 'A' among \['Other', 'B', 'a'\]"):
+    with pytest.raises(SparkSetupError, match=r"got no column 'A' among \['Other', 'B', 'a'\]"):
         read_files(format_of(lower), path)
 
 
@@ -199,7 +199,7 @@ def test_a_file_with_another_schema_is_refused(tmp_path, found, declared, told):
     """With the column, its type in the file, and the file: no value is changed in silence."""
     path = file_of(tmp_path, x=found)
 
-    with pytest.raises(HostError, match=told) as raised:
+    with pytest.raises(SparkSetupError, match=told) as raised:
         read_files(format_of(row_type_of(x=declared)), path)
     assert str(path) in str(raised.value)
 
@@ -209,7 +209,7 @@ def test_a_text_longer_than_its_column_is_not_read(tmp_path):
     path = file_of(tmp_path, s=pa.array(["abc"]), b=pa.array([b"abc"]), l=pa.array([["abc"]]))
 
     for name, kind in (("s", D.CHAR(2)), ("b", D.VARBINARY(2)), ("l", D.ARRAY(D.VARCHAR(2)))):
-        with pytest.raises(HostError, match=f"2 (characters|bytes) at most.*column {name!r}"):
+        with pytest.raises(SparkSetupError, match=f"2 (characters|bytes) at most.*column {name!r}"):
             read_files(format_of(row_type_of(**{name: kind})), path)
     assert [Row(s="abc")] == read_files(format_of(row_type_of(s=D.CHAR(3))), path)
 
@@ -277,7 +277,7 @@ def flips_of(path, kind, places):
         damaged.write_bytes(changed)
         try:
             found.add(str(list(format_of(kind).read(damaged))))
-        except HostError as error:
+        except SparkSetupError as error:
             found.add(None if str(damaged) in str(error) else str(error))
     return found
 
@@ -317,7 +317,9 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, length):
     (path,) = write_files(tmp_path, ParquetBulkWriters.for_row_type(kind), [Row(n=1)])
     path.write_bytes(path.read_bytes()[:length])
 
-    with pytest.raises(HostError, match=r"cannot be read, got .*write it again, or take it away"):
+    with pytest.raises(
+        SparkSetupError, match=r"cannot be read, got .*write it again, or take it away"
+    ):
         read_files(format_of(kind), path)
 
 
@@ -326,7 +328,7 @@ def test_a_file_without_rows_gives_none(tmp_path):
     path = file_of(tmp_path, n=pa.array([], pa.int32()))
 
     assert [] == read_files(format_of(row_type_of(n=D.INT())), path)
-    with pytest.raises(HostError, match="got int32"):
+    with pytest.raises(SparkSetupError, match="got int32"):
         read_files(format_of(row_type_of(n=D.STRING())), path)
 
 

@@ -13,8 +13,8 @@ from local_support import local
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationValueError,
-    HostError,
     PyflinklikeError,
+    SparkSetupError,
 )
 from pyflinklike.pyflink.common import Configuration, ExecutionConfig, Types
 from pyflinklike.pyflink.datastream import (
@@ -367,7 +367,7 @@ def test_a_job_in_batch_mode_begins_with_nothing(key):
     env.from_collection([1]).print()
 
     told = "got '/kept/job' for a job in batch mode; leave the key out"
-    with pytest.raises(HostError, match=told):
+    with pytest.raises(SparkSetupError, match=told):
         env.execute()
 
 

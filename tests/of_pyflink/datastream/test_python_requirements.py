@@ -11,7 +11,7 @@ import pytest
 from local_support import local
 from own_wheels import write_wheel
 
-from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationValueError, SparkSetupError
 from pyflinklike.pyflink.common import Configuration
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 
@@ -80,7 +80,9 @@ def test_packages_that_are_missing_are_told_with_what_pip_said(given):
     """When the file is declared, not in a task."""
     (given / "requirements.txt").write_text("greetings_of_a_test>=2\n")
 
-    with pytest.raises(HostError, match=re.escape("No matching distribution found for greetings")):
+    with pytest.raises(
+        SparkSetupError, match=re.escape("No matching distribution found for greetings")
+    ):
         local().set_python_requirements(str(given / "requirements.txt"), str(given / "cache"))
     with pytest.raises(DeclarationValueError, match="takes a file that is there, got 'nowhere'"):
         local().set_python_requirements("nowhere")

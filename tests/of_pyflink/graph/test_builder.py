@@ -12,7 +12,7 @@ from pyflinklike.aggregations.fold import Sum
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.pyflink._graph.job import GraphBuilder
-from pyflinklike.pyflink._graph.nodes import Fold, FromSource, KeyBy, SideOutput, ToSink, Union
+from pyflinklike.pyflink._graph.nodes import FromSource, KeyBy, KeyedFold, SideOutput, ToSink, Union
 from pyflinklike.pyflink._graph.sinks import CollectSink, PrintSink
 from pyflinklike.pyflink._graph.sources import CollectionSource, NumberSequenceSource
 from pyflinklike.types import Types
@@ -34,7 +34,7 @@ def builder():
     made.add(FromSource, name="Collection Source", type_info=ANY, source=source)
     made.add(Union, name="Union", inputs=(1, 1), type_info=ANY)
     made.add(KeyBy, name="KeyBy", inputs=(2,), type_info=ANY, selector=identity, key_type=ANY)
-    made.add(Fold, name="Sum", inputs=(3,), type_info=ANY, function=Sum())
+    made.add(KeyedFold, name="Sum", inputs=(3,), type_info=ANY, function=Sum())
     made.add(SideOutput, name="Side output", inputs=(4,), type_info=ANY, tag=LATE)
     made.add(ToSink, name="Print", inputs=(5,), type_info=ANY, sink=PrintSink())
     made.add(ToSink, name="Collect", inputs=(4,), type_info=ANY, sink=CollectSink())
@@ -75,7 +75,7 @@ def test_a_setting_that_changes_later_is_seen_by_whoever_read_the_node_before(bu
 
 def test_the_name_of_a_state_is_its_position_where_it_has_no_uid(builder):
     """Nodes without state do not count, so a map more changes no name."""
-    assert {4: "Fold-1"} == dict(builder.graph([7]).state_names)
+    assert {4: "KeyedFold-1"} == dict(builder.graph([7]).state_names)
 
 
 def test_a_graph_is_bounded_if_all_its_sources_are(builder):

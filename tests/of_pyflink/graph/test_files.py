@@ -12,7 +12,7 @@ import attrs
 import pytest
 from local_support import local
 
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
 from pyflinklike.pyflink.common import Duration, Encoder, Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream.connectors import (
     BucketAssigner,
@@ -103,7 +103,7 @@ def test_a_file_has_the_charset_that_is_said(tmp_path):
 @pytest.mark.parametrize("path", ["/nowhere/at/all", "s3://bucket/lines"])
 def test_a_path_that_is_not_there_fails_the_job(path):
     """Nothing is read in its place."""
-    with pytest.raises(HostError, match=re.escape(path)):
+    with pytest.raises(SparkSetupError, match=re.escape(path)):
         lines_of(path)
 
 
@@ -114,7 +114,7 @@ def test_new_files_are_looked_for_on_spark_only():
     )
     stream = local().from_source(source.build(), NONE, "files")
 
-    with pytest.raises(HostError, match=r"execution\.target"):
+    with pytest.raises(SparkSetupError, match=r"execution\.target"):
         stream.execute_and_collect()
 
 

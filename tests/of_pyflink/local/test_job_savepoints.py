@@ -16,8 +16,8 @@ from sealed_manifest import resealed
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationValueError,
-    HostError,
     IncompatibleStateError,
+    SparkSetupError,
 )
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.sources import NumberSequenceSource
@@ -428,12 +428,12 @@ def test_a_savepoint_of_no_job_that_runs_is_refused(tmp_path):
     """At its end, and of a job in batch mode."""
     run = Cut(totals(local()))
     run.finish()
-    with pytest.raises(HostError, match="of a job that is FINISHED"):
+    with pytest.raises(SparkSetupError, match="of a job that is FINISHED"):
         run.run.savepoint(str(tmp_path / "savepoint")).result()
     run = Cut(totals(local(**{"execution__runtime-mode": "BATCH"})))
     request = run.run.savepoint(str(tmp_path / "savepoint"))
     run.finish()
-    with pytest.raises(HostError, match=r"got one for .* of a job in batch mode"):
+    with pytest.raises(SparkSetupError, match=r"got one for .* of a job in batch mode"):
         request.result()
 
 
@@ -473,7 +473,7 @@ def test_a_position_that_only_spark_has_is_refused(tmp_path):
         lambda fields: fields["job"]["sources"][0].update(position={"offset": "{}"}),
     )
 
-    with pytest.raises(HostError, match=r"set execution\.target to spark"):
+    with pytest.raises(SparkSetupError, match=r"set execution\.target to spark"):
         collected(totals, tmp_path / "savepoint")
 
 
@@ -557,7 +557,7 @@ def test_a_client_needs_a_directory():
     with pytest.raises(DeclarationValueError, match="savepoint-dir, got None"):
         client.trigger_savepoint()
     client.cancel().result()
-    with pytest.raises(HostError, match="of a job that is CANCELED"):
+    with pytest.raises(SparkSetupError, match="of a job that is CANCELED"):
         client.trigger_savepoint("/tmp/anywhere").result()
 
 
@@ -567,7 +567,7 @@ def test_a_job_in_batch_mode_begins_with_no_savepoint():
     env: StreamExecutionEnvironment = local(**values)
     totals(env).print()
 
-    with pytest.raises(HostError, match="for a job in batch mode"):
+    with pytest.raises(SparkSetupError, match="for a job in batch mode"):
         env.execute()
 
 

@@ -18,7 +18,7 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.pyflink._local import stations
+from pyflinklike.pyflink._local import stream_operators as stations
 from pyflinklike.pyflink.common import JobStatus, Time, Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream import (
     BroadcastProcessFunction,

@@ -96,7 +96,7 @@ class OfKeys(KeyedProcessFunction):
         return []
 
 
-class Served:
+class BatchResult:
     """Applications over savepoints of every kind of key, one with every kind of state, and a view."""
 
     def __init__(self) -> None:
@@ -235,13 +235,13 @@ TYPED = (
 ELSEWHERE = ("/", "/health", "/states", "/rows", "//", "", "/stores/kv/none")
 BOUNDS = (b"at_least_batch", b"max_age", b"timeout")
 METHODS = (*["GET"] * 20, "HEAD", "POST", "", "PROPFIND", "gét")
-SERVED: list[Served] = []
+SERVED: list[BatchResult] = []
 
 
-def served() -> Served:
+def served() -> BatchResult:
     """Made once."""
     if not SERVED:
-        SERVED.append(Served())
+        SERVED.append(BatchResult())
     return SERVED[0]
 
 

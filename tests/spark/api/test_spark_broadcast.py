@@ -21,7 +21,7 @@ from pyflinklike import MapStateDescriptor, Types
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
+    SparkSetupError,
     UserFunctionError,
 )
 from pyflinklike.spark import broadcast, connect, error_of, key_by
@@ -152,11 +152,11 @@ def test_a_greatest_watermark_is_refused(spark, events, rules):
     """Where the broadcast input has event time, too; else there is only one watermark."""
     spark.conf.set(POLICY, "max")
     try:
-        with pytest.raises(HostError, match=f"need {POLICY} to be min, got 'max'"):
+        with pytest.raises(SparkSetupError, match=f"need {POLICY} to be min, got 'max'"):
             key_by(events, "user").connect(broadcast(rules, LIMITS, event_time="at")).process(
                 Alert(), OUTPUT, event_time="at"
             )
-        with pytest.raises(HostError, match=f"need {POLICY} to be min, got 'max'"):
+        with pytest.raises(SparkSetupError, match=f"need {POLICY} to be min, got 'max'"):
             key_by(events, "user").connect(
                 broadcast(rules.withWatermark("at", "1 minute"), LIMITS)
             ).process(Alert(), OUTPUT, event_time="at")

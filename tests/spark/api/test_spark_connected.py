@@ -12,7 +12,7 @@ from pyflinklike import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
+    SparkSetupError,
     UserFunctionError,
 )
 from pyflinklike.spark import connect, error_of, key_by, metrics_of
@@ -187,7 +187,7 @@ def test_a_greatest_watermark_is_refused(spark, inputs):
     keyed = connect(*inputs[:2]).key_by("user")
     spark.conf.set(POLICY, "max")
     try:
-        with pytest.raises(HostError, match=f"need {POLICY} to be min, got 'max'"):
+        with pytest.raises(SparkSetupError, match=f"need {POLICY} to be min, got 'max'"):
             keyed.process(Joined(), JOINED, event_time="at")
     finally:
         spark.conf.unset(POLICY)

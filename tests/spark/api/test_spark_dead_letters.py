@@ -28,7 +28,7 @@ from pyflinklike import (
 from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.joins import ProcessJoinFunction
-from pyflinklike.spark import error_of, foreach_output, get_side_output, key_by, main_output
+from pyflinklike.spark import error_of, foreach_batch_output, get_side_output, key_by, main_output
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import (
     EventTimeSessionWindows,
@@ -82,7 +82,7 @@ def _sink(checkpoint, result):
         written["dead"][batch_id] = rows_of(df.select("batch", *COLUMNS).collect())
 
     query = (
-        result.writeStream.foreachBatch(foreach_output(main, {DEAD: dead}))
+        result.writeStream.foreachBatch(foreach_batch_output(main, {DEAD: dead}))
         .option("checkpointLocation", str(checkpoint / "checkpoint"))
         .trigger(availableNow=True)
         .start()

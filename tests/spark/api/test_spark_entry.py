@@ -13,7 +13,7 @@ from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
+    SparkSetupError,
 )
 from pyflinklike.spark import key_by
 from pyflinklike.spark._wire.schema import output_schema
@@ -148,7 +148,7 @@ def test_the_output_type_may_be_a_type_information(spark, df, type_info, expecte
 
 
 def test_a_stream_sets_the_state_store_or_says_what_to_set(spark, tmp_path):
-    """A provider at its default is replaced, another one is a HostError naming the setting; a batch needs none."""
+    """A provider at its default is replaced, another one is a SparkSetupError naming the setting; a batch needs none."""
     feed = Feed(spark, tmp_path / "input", "key string")
     before = {name: spark.conf.get(name) for name in (PROVIDER, CHANGELOG)}
     try:
@@ -161,7 +161,7 @@ def test_a_stream_sets_the_state_store_or_says_what_to_set(spark, tmp_path):
         assert "true" == spark.conf.get(CHANGELOG)
         spark.conf.set(PROVIDER, "com.example.Provider")
         with pytest.raises(
-            HostError,
+            SparkSetupError,
             match=r"needs .*providerClass to be .*RocksDB.*got 'com.example.Provider'; call",
         ):
             key_by(feed.stream(), "key").process(Nothing(), "n long")

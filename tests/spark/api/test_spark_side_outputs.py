@@ -9,7 +9,7 @@ from spark_support import Feed, bounded, pickle_by_value, rows_of
 
 from pyflinklike import KeyedProcessFunction, OutputTag, Row, Types, ValueStateDescriptor
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark import foreach_output, get_side_output, key_by, main_output
+from pyflinklike.spark import foreach_batch_output, get_side_output, key_by, main_output
 
 pickle_by_value(__name__)
 
@@ -45,7 +45,7 @@ def _split(df, **options):
 
 @pytest.mark.telling
 def test_each_output_of_a_stream_goes_to_its_own_sink_once(spark, tmp_path):
-    """foreach_output hands every writer its own rows of every batch, once, computed from one state."""
+    """foreach_batch_output hands every writer its own rows of every batch, once, computed from one state."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)
     feed.add(*BATCHES)
     written = {name: FiledBatches(tmp_path / name) for name in ("main", "big", "odd")}
@@ -59,7 +59,7 @@ def test_each_output_of_a_stream_goes_to_its_own_sink_once(spark, tmp_path):
 
         return write
 
-    sinks = foreach_output(writer("main"), {BIG: writer("big"), ODD: writer("odd")})
+    sinks = foreach_batch_output(writer("main"), {BIG: writer("big"), ODD: writer("odd")})
     query = _split(feed.stream()).writeStream.foreachBatch(sinks).trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
 
@@ -119,4 +119,4 @@ def test_the_types_of_side_outputs_may_be_given_to_process(spark):
 def test_a_writer_is_a_function(spark, writers):
     """Anything else is refused when the writers are given, not in the first batch."""
     with pytest.raises(DeclarationTypeError, match=r"a function of \(DataFrame, batch_id\)"):
-        foreach_output(*writers)
+        foreach_batch_output(*writers)

@@ -187,7 +187,9 @@ def test_timers_that_would_never_fire_are_refused_with_the_remedy(spark, tmp_pat
         result = key_by(feed.stream(), "key").process(Hidden(), FIRED, max_parallelism=2, **options)
         return drain(result, tmp_path / f"{key} checkpoint")
 
-    with pytest.raises(StreamingQueryException, match=r'HostError: .*pass event_time="'):
+    with pytest.raises(StreamingQueryException, match=r'SparkSetupError: .*pass event_time="'):
         run("event")
-    with pytest.raises(StreamingQueryException, match=r"HostError: .*processing_time_timers=True"):
+    with pytest.raises(
+        StreamingQueryException, match=r"SparkSetupError: .*processing_time_timers=True"
+    ):
         run("processing", event_time="ts", processing_time_timers=False)

@@ -17,8 +17,8 @@ from pyflinklike import Types
 from pyflinklike.errors import UserFunctionError
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.key_groups import group_ids
-from pyflinklike.spark._wire.own_columns import INPUT, INPUTS, KEY_GROUP
 from pyflinklike.spark._wire.record_readers import BroadcastReader, RecordReader
+from pyflinklike.spark._wire.system_columns import INPUT, INPUTS, KEY_GROUP
 
 RECORD = pa.struct([("key", pa.string()), ("n", pa.int64())])
 RULE = pa.struct([("name", pa.string()), ("limit", pa.int64())])

@@ -27,10 +27,10 @@ sys.path.insert(0, sys.argv[1])
 from myutil import Doubled
 from pyspark import cloudpickle
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
-from pyflinklike.spark._host.driver_pickle import Carried
+from pyflinklike.spark._host.driver_pickle import PickledByDriver
 call = Doubled().map
 Path("function").write_bytes(cloudpickle.dumps(with_imports_frozen(call)))
-Path("object").write_bytes(cloudpickle.dumps(Carried(call)))
+Path("object").write_bytes(cloudpickle.dumps(PickledByDriver(call)))
 """
 OPEN = """
 import pickle, sys
@@ -72,7 +72,7 @@ def test_a_module_that_was_not_shipped_is_told_with_the_remedy(sent):
     _, said = python(OPEN, "function", cwd=sent)
     *_, last = [line for line in said.splitlines() if line.startswith("pyflinklike.errors.")]
     assert (
-        "pyflinklike.errors.HostError: a worker needs the modules of what it runs, got none called "
+        "pyflinklike.errors.SparkSetupError: a worker needs the modules of what it runs, got none called "
         "'myutil'; ship its file, or a zip of its package: env.add_python_file(path) in a job, else "
         "spark.sparkContext.addPyFile(path), or --py-files of spark-submit "
         "(docs/how-to/run-on-a-cluster.md)"
@@ -83,5 +83,5 @@ def test_another_module_of_the_same_name_is_told(sent):
     """What a worker finds first may not be the user's."""
     (sent / "myutil.py").write_text("", encoding="utf-8")
     _, said = python(OPEN, "function", cwd=sent)
-    needed = "HostError: a worker needs the same modules as the driver, got another one: "
+    needed = "SparkSetupError: a worker needs the same modules as the driver, got another one: "
     assert f"{needed}Can't get attribute 'Doubled" in said

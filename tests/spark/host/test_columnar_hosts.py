@@ -11,12 +11,12 @@ from group_state_support import GroupStates
 from program_support import Program
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike._changelog.working_state import WorkingState
-from pyflinklike._runtime.micro_batch import EarlyRecords, call
+from pyflinklike._changelog.key_group_state import KeyGroupState
+from pyflinklike._runtime.micro_batch import PreWatermarkRecords, call
 from pyflinklike.columns import KeyedBatchFunction
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._host.task import open_operator
-from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK
+from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK
 
 
 class SumsInColumns(KeyedBatchFunction):
@@ -100,10 +100,10 @@ def test_what_comes_before_the_watermark_is_processed_and_emitted_before_it():
     plan = Program(SumsInColumns()).plan()
     reader = attrs.evolve(plan.reader, before_watermark=BEFORE_WATERMARK)
     operator = open_operator(plan, plan.task, "tested")
-    operator.group.enter(WorkingState(0))
+    operator.group.enter(KeyGroupState(0))
 
     early, others = reader.read_apart([pa.RecordBatch.from_pydict(columns)])
-    call(operator, others, EarlyRecords(early, 7))
+    call(operator, others, PreWatermarkRecords(early, 7))
     before, after = operator.outputs.take_apart()
 
     encode = plan.layout.encoder(str)

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
-from pyflinklike.spark._host.collector_freeze import Frozen, with_imports_frozen
+from pyflinklike.spark._host.collector_freeze import GcFreeze, with_imports_frozen
 
 NEW = "imported_by_a_function_of_a_user"
 
@@ -76,7 +76,7 @@ def worker():
 
     The first long one is followed by one of all: before, nobody knows how long that takes.
     """
-    frozen = Frozen(long_s=1, clock=itertools.count(step=2).__next__)
+    frozen = GcFreeze(long_s=1, clock=itertools.count(step=2).__next__)
     frozen.begin_task()
     return frozen
 
@@ -110,14 +110,14 @@ def test_imports_alone_collect_nothing():
     """A worker's first task begins at once."""
     collected = []
     gc.callbacks.append(lambda phase, info: collected.append(info["generation"]))
-    Frozen().begin_task()
+    GcFreeze().begin_task()
 
     assert (0, True) == (collected.count(2), gc.get_freeze_count() > 10_000)
 
 
 def test_a_short_collection_freezes_nothing():
     """There is nothing to be gained."""
-    worker = Frozen(long_s=60)
+    worker = GcFreeze(long_s=60)
     worker.begin_task()
     before = gc.get_freeze_count()
     state = [[key] for key in range(10_000)]

@@ -16,7 +16,7 @@ from simulated.tasks import in_task
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
-from pyflinklike.errors import HostError, IncompatibleStateError, UserFunctionError
+from pyflinklike.errors import IncompatibleStateError, SparkSetupError, UserFunctionError
 from pyflinklike.spark._host.group_state_host import (
     FIRST_INITIAL,
     GroupStateTask,
@@ -222,7 +222,9 @@ def test_a_first_batch_without_the_savepoint_is_refused():
     """It would begin with nothing, without an error."""
     query = GroupStates(Program(Numbered(), max_parallelism=4, time_mode=TimeMode.NONE))
     query.run(now=0, begins=True)
-    with pytest.raises(HostError, match="first micro-batch of its checkpoint, got micro-batch 1"):
+    with pytest.raises(
+        SparkSetupError, match="first micro-batch of its checkpoint, got micro-batch 1"
+    ):
         query.run([("a", 1)], now=1, begins=True)
 
 
@@ -231,14 +233,16 @@ def test_reading_state_is_refused(monkeypatch):
     monkeypatch.setattr(
         "pyflinklike.state_processor._checkpoints.checkpoint.HAS_TRANSFORM_WITH_STATE", False
     )
-    with pytest.raises(HostError, match=r"cannot read the state .* run the stream on PySpark 4\.0"):
+    with pytest.raises(
+        SparkSetupError, match=r"cannot read the state .* run the stream on PySpark 4\.0"
+    ):
         last_batch(None, "/checkpoints/x", 0, "checkpoint x")
 
 
 def test_a_savepoint_over_spark_connect_is_refused():
     """Its session cannot hand the savepoint to the workers once for all."""
     packed = SimpleNamespace(sparkSession=SimpleNamespace())
-    with pytest.raises(HostError, match="classic session, got one of Spark Connect"):
+    with pytest.raises(SparkSetupError, match="classic session, got one of Spark Connect"):
         _add_initial_state(packed, [(ROLL_CALL, b"")])
 
 

@@ -92,7 +92,7 @@ def _serve(operator, store, group, keys):
     serve(operator, store, group, Records(keys, keys, [None] * len(keys)))
     results = operator.outputs.take().main
     numbers, increments = operator.take_metrics()
-    operator.group.keep_warm()
+    operator.group.cache()
     counts = dict(zip(OperatorMetrics.names(), numbers))
     return list(results), counts["warm_loads"], {each.name: each.value for each in increments}
 

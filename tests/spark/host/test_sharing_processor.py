@@ -28,8 +28,8 @@ from pyflinklike.spark._wire.key_groups import (
     place_of,
     roll_call_of,
 )
-from pyflinklike.spark._wire.own_columns import BATCH_TIME
 from pyflinklike.spark._wire.payloads import home_ids, is_home
+from pyflinklike.spark._wire.system_columns import BATCH_TIME
 
 
 class Added(KeyedProcessFunction):

@@ -11,7 +11,7 @@ from pyspark.errors import PythonException, StreamingQueryException
 from spark_support import Feed, at, bounded, drain, pickle_by_value, rows_of
 
 from pyflinklike import KeyedProcessFunction, ListStateDescriptor, Types, ValueStateDescriptor
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark import error_of, key_by
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -220,5 +220,5 @@ def test_a_way_to_write_a_stream_that_keyed_state_has_not_is_told(spark, tmp_pat
     with pytest.raises(Exception) as failed:  # noqa: PT011 - of several classes of Spark's
         written(writer).start().awaitTermination()
     told = error_of(failed.value)
-    assert isinstance(told, HostError)
+    assert isinstance(told, SparkSetupError)
     assert re.search(ours, str(told))

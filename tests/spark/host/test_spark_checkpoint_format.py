@@ -19,7 +19,7 @@ from spark_support import Feed, drain, pickle_by_value, reads_state, rows_of
 from surroundings import CHECKPOINT_FORMAT
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.queryable_state import QueryableState
 from pyflinklike.spark import key_by
 from pyflinklike.state_processor import read_state, read_state_changes, repartition_state
@@ -150,7 +150,7 @@ def test_spark_4_0_cannot_read_state_of_format_2(spark, feed, tmp_path):
     """Whatever the session has: the error says so."""
     with checkpoint_format(spark, "2"):
         drain(summed(feed), tmp_path / "c")
-        with pytest.raises(HostError, match=r"Spark 4\.0 cannot read state of format 2"):
+        with pytest.raises(SparkSetupError, match=r"Spark 4\.0 cannot read state of format 2"):
             read_state(spark, tmp_path / "c", "sum")
 
 
@@ -164,7 +164,7 @@ def test_an_older_spark_names_the_format_that_it_must_have(spark, feed, tmp_path
         drain(summed(feed), checkpoint)
         assert (11, dict.fromkeys(USERS, 11), {11}) == everything(spark, checkpoint)
     remedy = rf'checkpointFormatVersion", "{written}"\)'
-    with checkpoint_format(spark, OTHER[written]), pytest.raises(HostError, match=remedy):
+    with checkpoint_format(spark, OTHER[written]), pytest.raises(SparkSetupError, match=remedy):
         everything(spark, checkpoint)
 
 
@@ -249,7 +249,7 @@ def test_a_bit_flipped_in_a_file_of_the_second_format_is_refused(spark, feed, tm
     written = bytearray(damaged.read_bytes())
     written[-1] ^= 1
     damaged.write_bytes(written)
-    with pytest.raises(HostError, match=r"(?i)checksum.*2_"):
+    with pytest.raises(SparkSetupError, match=r"(?i)checksum.*2_"):
         read_state(spark, checkpoint, "sum").collect()
 
 
@@ -257,7 +257,7 @@ def test_the_refusal_of_spark_4_1_names_the_setting():
     """There a session reads only checkpoints of its own format."""
     said = "The only supported log version is v1, but encountered v2."
     with (
-        pytest.raises(HostError, match=f'conf.set\\("{CHECKPOINT_FORMAT}", "2"\\)'),
+        pytest.raises(SparkSetupError, match=f'conf.set\\("{CHECKPOINT_FORMAT}", "2"\\)'),
         refuse_errors("tested"),
     ):
         raise AnalysisException(f"[INVALID_LOG_VERSION.EXACT_MATCH_VERSION] {said}")

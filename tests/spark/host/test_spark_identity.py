@@ -26,8 +26,8 @@ from pyflinklike import KeyedProcessFunction, Row, Time, Types, ValueStateDescri
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationValueError,
-    HostError,
     IncompatibleStateError,
+    SparkSetupError,
 )
 from pyflinklike.spark import error_of, key_by, window_all
 from pyflinklike.state_processor import read_savepoint
@@ -254,12 +254,12 @@ def test_a_savepoint_before_the_first_commit_is_refused(spark, tmp_path):
     """While no batch has run, and while the first one runs."""
     feed = Feed(spark, tmp_path / "input", "key string")
     checkpoint = tmp_path / "checkpoint"
-    with pytest.raises(HostError, match="wait for its first batch"):
+    with pytest.raises(SparkSetupError, match="wait for its first batch"):
         read_savepoint(spark, checkpoint)
 
     def sink(batch, _):
         batch.collect()
-        with pytest.raises(HostError, match="none is committed yet; wait"):
+        with pytest.raises(SparkSetupError, match="none is committed yet; wait"):
             read_savepoint(spark, checkpoint)
         seen.append(True)
 
@@ -289,5 +289,5 @@ def test_a_damaged_file_of_spark_is_refused(spark, tmp_path):
     whole = damaged.read_bytes()
     for size in (0, 4, len(whole) // 2):
         damaged.write_bytes(whole[:size])
-        with pytest.raises((HostError, CorruptStateError), match="operator 0"):
+        with pytest.raises((SparkSetupError, CorruptStateError), match="operator 0"):
             read_savepoint(spark, tmp_path / "checkpoint")

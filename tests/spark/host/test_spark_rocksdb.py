@@ -37,15 +37,15 @@ class Watched(EmbeddedRocksDBStateBackend):
     def create_keyed_state_backend(self, scope, owner):
         backend = super().create_keyed_state_backend(scope, owner)
         notes = Path(self.get_db_storage_paths()[0] + ".notes")
-        take_warm = backend.take_warm
+        pop_cached = backend.pop_cached
 
         def noted(index):
-            group = take_warm(index)
+            group = pop_cached(index)
             with notes.open("a") as file:
                 file.write("cold\n" if group is None else "warm\n")
             return group
 
-        backend.take_warm = noted
+        backend.pop_cached = noted
         return backend
 
 

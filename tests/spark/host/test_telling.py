@@ -15,14 +15,14 @@ from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
-    HostError,
     IncompatibleStateError,
     PyflinklikeError,
+    SparkSetupError,
     StateValueError,
     UserFunctionError,
 )
 from pyflinklike.spark import error_of
-from pyflinklike.spark._host.spark_failures import ours_alone
+from pyflinklike.spark._host.spark_failures import without_foreign_finders
 from pyflinklike.spark._host.worker_errors import tell_errors, tell_errors_of_each
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -187,7 +187,7 @@ def test_a_sink_raises_our_error_alone() -> None:
     failure = RuntimeError(f"Traceback ...\npyflinklike.errors.UserFunctionError: {SENTENCE}\n")
 
     def sink() -> None:
-        with ours_alone():
+        with without_foreign_finders():
             raise failure
 
     with pytest.raises(UserFunctionError) as raised:
@@ -197,7 +197,7 @@ def test_a_sink_raises_our_error_alone() -> None:
 
 def test_a_sink_raises_what_is_not_ours_as_it_is() -> None:
     """With all that hangs on it."""
-    with pytest.raises(OSError, match="full"), ours_alone():
+    with pytest.raises(OSError, match="full"), without_foreign_finders():
         raise OSError("full")
 
 
@@ -250,5 +250,5 @@ def test_what_is_not_an_exception_is_refused() -> None:
 def test_a_refused_way_to_write_a_stream_is_said_in_our_words(said: str, ours: str) -> None:
     """Spark speaks of its own operators, and knows no remedy."""
     told = error_of(RuntimeError(said))
-    assert isinstance(told, HostError)
+    assert isinstance(told, SparkSetupError)
     assert ours in str(told)

@@ -6,7 +6,7 @@ import pytest
 
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._clock import MAX_WATERMARK, TimeDomain
-from pyflinklike._runtime.micro_batch import Served
+from pyflinklike._runtime.micro_batch import BatchResult
 from pyflinklike.spark._host.wake_up import find_wanted_call, replace_timer
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.state_processor._logs.column_values import BatchClock
@@ -34,7 +34,7 @@ def timers_after(held, former, now, fired=None):
         None if each == "none" else attrs.evolve(blank, wake_at=each) for each in (former, now)
     ]
     timers = Timers(*held)
-    replace_timer(timers, Served(*heads), fired)
+    replace_timer(timers, BatchResult(*heads), fired)
     return timers.times
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from job_folder_support import FACTS, One, Two, environment, files, first, job_of, keyed, run
 
-from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationValueError, SparkSetupError
 from pyflinklike.pyflink._spark.job_folder import JobFolder, folder_name
 from pyflinklike.pyflink._spark.job_plan import SessionFacts
 from pyflinklike.pyflink.common import SimpleStringSchema, Time, Types, WatermarkStrategy
@@ -101,7 +101,7 @@ def test_windows_of_other_functions_are_refused(tmp_path):
     run(two_windows(environment(tmp_path), Names, Ends))
 
     told = r"'Keyed-1' \(WindowOperator of Ends, .* where there .*\(WindowOperator of Names,"
-    with pytest.raises(HostError, match=told):
+    with pytest.raises(SparkSetupError, match=told):
         run(two_windows(environment(tmp_path), Ends, Names))
 
 
@@ -125,7 +125,9 @@ def test_an_operator_that_comes_behind_another_one_is_refused(tmp_path):
     """Its state would be in another state operator of Spark."""
     run(two_sums(environment(tmp_path), is_deeper=False))
 
-    with pytest.raises(HostError, match=r"'other' .*depth 2.* where there was .*'other' .*depth 1"):
+    with pytest.raises(
+        SparkSetupError, match=r"'other' .*depth 2.* where there was .*'other' .*depth 1"
+    ):
         run(two_sums(environment(tmp_path), is_deeper=True))
 
 
@@ -147,7 +149,7 @@ def test_another_program_is_refused_by_name(tmp_path, program, told):
     """It would go on with state and offsets that are not its own; the first one still runs then."""
     run(keyed(environment(tmp_path)))
 
-    with pytest.raises(HostError, match=f"{told}.*begin anew with another"):
+    with pytest.raises(SparkSetupError, match=f"{told}.*begin anew with another"):
         run(program(environment(tmp_path)))
     run(keyed(environment(tmp_path)))
 
@@ -161,7 +163,7 @@ def test_a_source_that_ends_is_no_source_that_does_not(tmp_path, is_bounded, uid
 
     ends = r" \(without an end\)"
     other, one = (ends, "") if is_bounded else ("", ends)
-    with pytest.raises(HostError, match=rf"/in{other} where there was .*/in{one};"):
+    with pytest.raises(SparkSetupError, match=rf"/in{other} where there was .*/in{one};"):
         run(files(environment(tmp_path), "in", uid, not is_bounded))
 
 
@@ -183,7 +185,9 @@ def test_the_sources_of_a_hybrid_source_stay_as_they_are(tmp_path, uid):
     """A split of the first one would be read as one of another format."""
     run(one_after_the_other(environment(tmp_path), "/in/a", "/in/b", uid=uid))
 
-    with pytest.raises(HostError, match=r"/in/b, then .*/in/a.* where there was .*/in/a, then "):
+    with pytest.raises(
+        SparkSetupError, match=r"/in/b, then .*/in/a.* where there was .*/in/a, then "
+    ):
         run(one_after_the_other(environment(tmp_path), "/in/b", "/in/a", uid=uid))
     run(one_after_the_other(environment(tmp_path), "/in/a", "/in/b", uid=uid))
 
@@ -221,7 +225,7 @@ def test_other_sources_are_refused(tmp_path, sources, before, after):
         folder = tmp_path / str(one)
         run(read(environment(folder), *sources[one]))
         with pytest.raises(
-            HostError, match=r"sources .* got .*where there was (none|.*a collection of \d)"
+            SparkSetupError, match=r"sources .* got .*where there was (none|.*a collection of \d)"
         ):
             run(read(environment(folder), *sources[other]))
 
@@ -247,7 +251,7 @@ def test_a_source_of_another_kind_is_refused(tmp_path, uid):
     for at in (0, 1):
         folder = tmp_path / str(at)
         run(kinds[at](environment(folder)))
-        with pytest.raises(HostError, match=f"{told[1 - at]}.* where there was .*{told[at]}"):
+        with pytest.raises(SparkSetupError, match=f"{told[1 - at]}.* where there was .*{told[at]}"):
             run(kinds[1 - at](environment(folder)))
 
 
@@ -257,7 +261,9 @@ def test_a_uid_says_that_it_is_the_same_source_of_topics(tmp_path):
     """Then the source itself refuses to leave a topic out: `test_kafka_reading`."""
     run(topics(environment(tmp_path / "without"), None, "t"))
     for names in (["s"], ["t", "s"]):
-        with pytest.raises(HostError, match=r"the topics .*s of Kafka .* where .* topics t of Kaf"):
+        with pytest.raises(
+            SparkSetupError, match=r"the topics .*s of Kafka .* where .* topics t of Kaf"
+        ):
             run(topics(environment(tmp_path / "without"), None, *names))
 
     run(topics(environment(tmp_path / "with"), "in", "t"))
@@ -300,7 +306,7 @@ def test_another_chain_is_refused(tmp_path, before, after, uids):
     run(chain(environment(tmp_path), *(known[at] for at in before)))
 
     with pytest.raises(
-        HostError, match=r"keyed operators .* got .*(operator '.*)? where there was"
+        SparkSetupError, match=r"keyed operators .* got .*(operator '.*)? where there was"
     ):
         run(chain(environment(tmp_path), *(known[at] for at in after)))
     run(chain(environment(tmp_path), *(known[at] for at in before)))
@@ -351,7 +357,7 @@ def test_timers_of_another_time_are_refused(tmp_path, strategy, told, before, af
     """Spark would refuse them when the query runs, and names nothing of the program."""
     run(endless(environment(tmp_path), strategy(), before))
 
-    with pytest.raises(HostError, match=told):
+    with pytest.raises(SparkSetupError, match=told):
         run(endless(environment(tmp_path), strategy(), after))
 
 
@@ -373,7 +379,7 @@ def test_times_between_operators_stay_or_are_refused(tmp_path, is_first):
     before, after = strategies if is_first else reversed(strategies)
     run(with_times_between(environment(tmp_path), before))
 
-    with pytest.raises(HostError, match=r"'other'.*, times assigned behind another operator"):
+    with pytest.raises(SparkSetupError, match=r"'other'.*, times assigned behind another operator"):
         run(with_times_between(environment(tmp_path), after))
     run(with_times_between(environment(tmp_path), before))
 
@@ -411,7 +417,9 @@ def test_a_uid_says_that_it_is_the_same_source(tmp_path):
     run(files(environment(tmp_path / "with"), "b", "in"))
 
     run(files(environment(tmp_path / "without"), "a", None))
-    with pytest.raises(HostError, match=r"the files of .*/b .* where there was the files of .*/a"):
+    with pytest.raises(
+        SparkSetupError, match=r"the files of .*/b .* where there was the files of .*/a"
+    ):
         run(files(environment(tmp_path / "without"), "b", None))
 
 
@@ -435,7 +443,7 @@ def test_a_job_runs_once_at_a_time(tmp_path):
     """Two would write the same files."""
     held = JobFolder(keyed(environment(tmp_path)).settings)
 
-    with pytest.raises(HostError, match="a job runs once at a time, got a second run of"):
+    with pytest.raises(SparkSetupError, match="a job runs once at a time, got a second run of"):
         JobFolder(keyed(environment(tmp_path)).settings)
     held.leave(is_over=False)
     run(keyed(environment(tmp_path)))
@@ -457,9 +465,9 @@ def test_a_path_to_recover_from_must_be_the_jobs_own(tmp_path):
     own.leave(is_over=False)
     key = "execution.state-recovery.path"
 
-    with pytest.raises(HostError, match="where no job was"):
+    with pytest.raises(SparkSetupError, match="where no job was"):
         run(keyed(environment(tmp_path, **{key: str(own.path)})))
-    with pytest.raises(HostError, match="where neither is"):
+    with pytest.raises(SparkSetupError, match="where neither is"):
         run(keyed(environment(tmp_path, **{key: str(tmp_path / "x")})))
     run(job)
     run(keyed(environment(tmp_path, **{key: str(own.path)})))

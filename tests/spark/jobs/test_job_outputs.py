@@ -9,7 +9,7 @@ from threading import Thread
 import attrs
 import pytest
 
-from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.errors import CorruptStateError, SparkSetupError
 from pyflinklike.pyflink._graph.job import Job, JobSettings
 from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.sinks import Renaming
@@ -18,7 +18,7 @@ from pyflinklike.pyflink._spark.stage_outputs import LastSender, Outlets
 from pyflinklike.pyflink.common import Encoder, Types
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.pyflink.datastream.connectors.file_system import BucketAssigner, FileSink
-from pyflinklike.spark._wire.parcels import Address, Parcel, dump
+from pyflinklike.spark._wire.stage_records import Address, StageRecord, dump
 
 
 class Killed(Exception):
@@ -58,7 +58,7 @@ def batch_of(job, number, outlets=None):
     sender = LastSender((outlets or Outlets(job.graph.sinks, f"job-{number}")).open(0))
     for at, sink in enumerate(job.graph.sinks):
         lines = [(None, f"{at} {number} {line}", None) for line in "xy"]
-        sender.parcel(Parcel(Address(sink.id, 0), dump(lines)))
+        sender.parcel(StageRecord(Address(sink.id, 0), dump(lines)))
     (rows,) = sender.end(0)
     return ResultBatch(number, list(zip(*(column.to_pylist() for column in rows.columns))))
 
@@ -141,7 +141,9 @@ def test_what_a_task_has_written_is_seen_from_the_driver(tmp_path):
     batch = batch_of(job, 0)
     shutil.rmtree(tmp_path / "out")
 
-    with pytest.raises(HostError, match=r"that the driver and all workers have mounted, got no "):
+    with pytest.raises(
+        SparkSetupError, match=r"that the driver and all workers have mounted, got no "
+    ):
         Results(job).add_batch(batch, Ledger(tmp_path / "outputs.json"))
     assert not (tmp_path / "outputs.json").exists()
 
@@ -217,7 +219,7 @@ def given(handover, number):
     def give():
         try:
             handover.give(ResultBatch(number, []))
-        except HostError as error:
+        except SparkSetupError as error:
             became.append(error)
         else:
             became.append("done")
@@ -248,7 +250,7 @@ def test_a_job_that_ends_turns_a_micro_batch_away():
     handover.close()
     thread.join()
 
-    with pytest.raises(HostError, match="got number 3"):
+    with pytest.raises(SparkSetupError, match="got number 3"):
         raise became[0]
-    with pytest.raises(HostError, match="got number 4"):
+    with pytest.raises(SparkSetupError, match="got number 4"):
         handover.give(ResultBatch(4, []))

@@ -14,9 +14,14 @@ from job_folder_support import FACTS, environment, job_of, run
 from job_savepoint_support import stopped_after
 from local_support import local
 
-from pyflinklike._changelog.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
+from pyflinklike._changelog.operator_record import (
+    RECORD_AT,
+    ROLL_AT,
+    KeyGroupRegistry,
+    OperatorRecord,
+)
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
-from pyflinklike.errors import CorruptStateError, HostError, IncompatibleStateError
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError, SparkSetupError
 from pyflinklike.pyflink._graph.job_savepoint import begin_with
 from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import FromSource
@@ -128,14 +133,14 @@ def test_a_job_that_has_begun_takes_no_other_savepoint(tmp_path, savepoint):
     told = (
         "a job begins with a savepoint once, got '.*other' for one that has begun with the one of"
     )
-    with pytest.raises(HostError, match=told):
+    with pytest.raises(SparkSetupError, match=told):
         savepoint_of(tmp_path / "jobs", **{RECOVERY: str(tmp_path / "other")})
     shutil.rmtree(savepoint)
     shutil.move(tmp_path / "other", savepoint)
-    with pytest.raises(HostError, match="a job begins with a savepoint once"):
+    with pytest.raises(SparkSetupError, match="a job begins with a savepoint once"):
         savepoint_of(tmp_path / "jobs", **{RECOVERY: str(savepoint)})
     run(job(tmp_path / "without"))
-    with pytest.raises(HostError, match="for one that has begun without one"):
+    with pytest.raises(SparkSetupError, match="for one that has begun without one"):
         savepoint_of(tmp_path / "without", **{RECOVERY: str(savepoint)})
 
 
@@ -222,7 +227,7 @@ def test_operators_that_share_a_state_operator_begin_each_with_its_own(tmp_path)
     for place, uid in enumerate(["one", "other"]):
         of_roll = blobs[roll_call_of(place)]
         assert uid == OperatorRecord.from_bytes(of_roll[RECORD_AT], "test").identity.name
-        groups = Roll.from_bytes(of_roll[ROLL_AT], "test").served_at
+        groups = KeyGroupRegistry.from_bytes(of_roll[ROLL_AT], "test").served_at
         assert called[place] == {group_ids(16, place)[each] for each in groups}
         assert all(HEAD_AT in blobs[each] for each in called[place])
 
@@ -448,7 +453,7 @@ def test_a_job_without_a_commit_has_no_savepoint(tmp_path):
     """Its sources are at their beginning."""
     folder = run(job(tmp_path), commits=False)
 
-    with pytest.raises(HostError, match=r"got none in .*; wait for the job's first one"):
+    with pytest.raises(SparkSetupError, match=r"got none in .*; wait for the job's first one"):
         _ = job_at(str(folder.path)).last_commit
 
 
@@ -459,7 +464,7 @@ def test_a_generator_without_an_end_goes_nowhere(tmp_path):
         source = DataGeneratorSource(str, rate_limiter_strategy=RateLimiterStrategy.per_second(5))
         return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
 
-    with pytest.raises(HostError, match="does not go on where a savepoint was taken"):
+    with pytest.raises(SparkSetupError, match="does not go on where a savepoint was taken"):
         Folder(tmp_path, program, {"offset": "5"})
 
 

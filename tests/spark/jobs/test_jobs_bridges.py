@@ -10,7 +10,7 @@ import pytest
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
+    SparkSetupError,
 )
 from pyflinklike.pyflink.common import (
     Configuration,
@@ -221,5 +221,5 @@ def test_a_stream_is_not_read_in_this_process(spark):
         spark.readStream.format("rate").load()
     )
 
-    with pytest.raises(HostError, match=r"set execution\.target to spark"):
+    with pytest.raises(SparkSetupError, match=r"set execution\.target to spark"):
         list(stream.execute_and_collect())

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink.common import Configuration, DataTypes, Duration, Row, WatermarkStrategy
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.pyflink.datastream.connectors import BucketAssigner, FileSink, FileSource
@@ -127,5 +127,5 @@ def test_a_job_over_files_of_parquet_goes_on(tmp_path):
 
     assert [("x", 2), ("y", 6), (None, 4)] == rows_in(tmp_path / "out")
     other = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(CSV), folder)
-    with pytest.raises(HostError, match="as Parquet"):
+    with pytest.raises(SparkSetupError, match="as Parquet"):
         started(tmp_path, other)

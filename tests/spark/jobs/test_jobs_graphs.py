@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from job_lives import wait_for, written
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink.common import Configuration, Encoder, Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream import (
     KeyedProcessFunction,
@@ -114,7 +114,9 @@ def test_operators_of_one_depth_go_on_where_they_were(tmp_path, shipped_module):
     first.cancel().result()
     add(tmp_path, "two", "a", "c")
 
-    with pytest.raises(HostError, match=r"'texts' .*depth 2.* where there was .*'texts' .*depth 1"):
+    with pytest.raises(
+        SparkSetupError, match=r"'texts' .*depth 2.* where there was .*'texts' .*depth 1"
+    ):
         started(tmp_path, is_deeper=True)
     second = started(tmp_path)
     until(tmp_path, 14, 2)

@@ -12,7 +12,7 @@ import pytest
 from fault_lives import SETTINGS, program
 from job_lives import Input, amounts_of_running_sums, expected_windows, is_window, wait_for, written
 
-from pyflinklike.errors import HostError, UserFunctionError
+from pyflinklike.errors import SparkSetupError, UserFunctionError
 from pyflinklike.pyflink.common import (
     Configuration,
     Duration,
@@ -117,7 +117,7 @@ def test_a_cancelled_job_goes_on_where_it_was(tmp_path):
     add(tmp_path, "one", "a", "b", "a")
     first = started(tmp_path)
     until(tmp_path, 3)
-    with pytest.raises(HostError, match="a job runs once at a time"):
+    with pytest.raises(SparkSetupError, match="a job runs once at a time"):
         started(tmp_path)
     first.cancel().result()
     add(tmp_path, "two", "a", "c")
@@ -231,7 +231,7 @@ def test_a_job_whose_folder_is_on_another_file_system(spark, tmp_path):
     add(tmp_path, "one", "a", "b", "a")
     first = started(tmp_path, **there)
     until(tmp_path, 3)
-    with pytest.raises(HostError, match="a job runs once at a time, got a second run beside"):
+    with pytest.raises(SparkSetupError, match="a job runs once at a time, got a second run beside"):
         started(tmp_path, **there)
     first.cancel().result()
     take_savepoint(spark, "viewfs://cluster/jobs/deep/counts", "viewfs://cluster/jobs/saved")
@@ -246,7 +246,7 @@ def test_a_job_whose_folder_is_on_another_file_system(spark, tmp_path):
     until(tmp_path, 7)
     third.cancel().result()
     (tmp_path / "remote" / "deep").rename(tmp_path / "remote" / "moved")
-    with pytest.raises(HostError, match="a job's folder goes on where it began"):
+    with pytest.raises(SparkSetupError, match="a job's folder goes on where it began"):
         started(tmp_path, **{"execution.checkpointing.dir": "viewfs://cluster/jobs/moved"})
 
     expected = ["a 1", "a 2", "a 3", "a 4", "b 1", "c 1", "d 1"]

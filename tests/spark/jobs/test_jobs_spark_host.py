@@ -7,7 +7,7 @@ import pytest
 from jobs.timed import ByField, timed
 from jobs.two_input_jobs import RULES, Limited
 
-from pyflinklike.errors import HostError, UserFunctionError
+from pyflinklike.errors import SparkSetupError, UserFunctionError
 from pyflinklike.pyflink.common import Configuration, Encoder, Time, Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflinklike.pyflink.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
@@ -190,7 +190,7 @@ def test_the_greatest_watermark_of_two_sources_is_refused(spark):
     first_two, last = env.from_collection([1, 2]), env.from_collection([3])
     spark.conf.set(policy, "max")
     try:
-        with pytest.raises(HostError, match=f"{policy} to be min, got 'max'"):
+        with pytest.raises(SparkSetupError, match=f"{policy} to be min, got 'max'"):
             first_two.union(last).execute_and_collect()
     finally:
         spark.conf.unset(policy)
@@ -210,7 +210,9 @@ def test_what_is_not_there_is_refused_by_name():
     env = environment("STREAMING")
     rules = env.from_collection([3]).broadcast(RULES)
     copies = env.from_collection([1]).broadcast().connect(rules).process(Limited())
-    with pytest.raises(HostError, match=r"not there on Spark yet .*set execution.target to local"):
+    with pytest.raises(
+        SparkSetupError, match=r"not there on Spark yet .*set execution.target to local"
+    ):
         copies.execute_and_collect()
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink.common import Configuration, Row, Time, Types, WatermarkStrategy
 from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
 from pyflinklike.pyflink.datastream import (
@@ -172,7 +172,7 @@ def test_processing_timers_fire_beside_event_time(spark, tmp_path):
 
     found = behind.execute_and_collect(limit=2)
 
-    with pytest.raises(HostError, match="one of the two times"):
+    with pytest.raises(SparkSetupError, match="one of the two times"):
         alarmed.to_data_frame("user string")
     assert ["a", "b"] == sorted(found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
 from pyflinklike.pyflink.common import Types
@@ -49,7 +49,7 @@ def keyed(stream):
 )
 def test_copies_that_would_be_lost_are_refused(program):
     """What is behind would get one of each element."""
-    with pytest.raises(HostError, match=r"a broadcast\(\) or partition_custom\(\) before"):
+    with pytest.raises(SparkSetupError, match=r"a broadcast\(\) or partition_custom\(\) before"):
         refuse(program)
 
 

@@ -14,7 +14,7 @@ from pyflinklike.pyflink._spark.job_plan import JobSteps
 from pyflinklike.pyflink.common import Configuration, Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflinklike.spark._wire.key_groups import group_ids, is_roll_call
-from pyflinklike.spark._wire.parcels import CALL, Address, unwrap
+from pyflinklike.spark._wire.stage_records import CALL, Address, unwrap
 
 pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4.0")
 

@@ -19,7 +19,7 @@ from hypothesis import settings
 from job_folder_support import FACTS, environment, keyed, run
 from simulated.file_system import FileSystem, MissingFileError
 
-from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.errors import CorruptStateError, SparkSetupError
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import FromSource
@@ -241,10 +241,10 @@ def test_two_deaths_in_a_row(remote, tmp_path):
 def test_a_second_run_is_refused_while_the_driver_of_the_first_lives(remote):
     """In the same process, and where something listens at its host and port."""
     first = opened(remote, 1)
-    with pytest.raises(HostError, match="a job runs once at a time, got a second run beside"):
+    with pytest.raises(SparkSetupError, match="a job runs once at a time, got a second run beside"):
         opened(remote, 1)
     folder_lock._held.clear()  # as another process
-    with pytest.raises(HostError, match=r"takes connections at host:1\), remove '.*\.lock'"):
+    with pytest.raises(SparkSetupError, match=r"takes connections at host:1\), remove '.*\.lock'"):
         opened(remote, 2, lives=True)
 
     first.leave(is_over=False)
@@ -260,7 +260,7 @@ def test_a_run_that_has_lost_its_folder_writes_no_micro_batch(remote, tmp_path):
     hidden = tmp_path / ".hidden"
     hidden.touch()
 
-    with pytest.raises(HostError, match="another one has taken the folder"):
+    with pytest.raises(SparkSetupError, match="another one has taken the folder"):
         ledger.note(0, [Renaming(hidden, tmp_path / "seen")])
     first.leave(is_over=True)
 
@@ -281,11 +281,11 @@ def test_of_two_that_write_a_record_at_once_one_is_refused(remote):
     assert {"n": 0} == read_json(other)
     write_json(one, {"n": 1})
 
-    with pytest.raises(HostError, match="written by one run at a time, got another one"):
+    with pytest.raises(SparkSetupError, match="written by one run at a time, got another one"):
         write_json(other, {"n": 2})
     write_json(one, {"n": 3})
     write_json(one, {"n": 4})
-    with pytest.raises(HostError, match="written by one run at a time, got another one"):
+    with pytest.raises(SparkSetupError, match="written by one run at a time, got another one"):
         write_json(other, {"n": 2})
 
     assert {"n": 4} == read_json(path)
@@ -316,7 +316,9 @@ def test_a_folder_that_was_moved_is_refused(remote):
         remote.files.create(to, remote.files.read(each))
 
     moved = JobFolder(job().settings, RemotePath(remote, "s3a://bucket/jobs"), driver(0))
-    with pytest.raises(HostError, match=r"goes on where it began, got 's3a://bucket/jobs/.*'hdfs:"):
+    with pytest.raises(
+        SparkSetupError, match=r"goes on where it began, got 's3a://bucket/jobs/.*'hdfs:"
+    ):
         begun(moved)
     moved.leave(is_over=False)
 
@@ -336,7 +338,7 @@ def test_a_folder_of_this_machine_that_was_moved_is_refused(tmp_path, has_moved)
         at = at.rename(tmp_path / "elsewhere")
 
     if has_moved:
-        with pytest.raises(HostError, match=f"one that began at '{folder.path}'"):
+        with pytest.raises(SparkSetupError, match=f"one that began at '{folder.path}'"):
             run(keyed(environment(at)))
     else:
         run(keyed(environment(at)))
@@ -373,7 +375,7 @@ def test_times_that_fall_are_refused(tmp_path):
     StreamSource(node, job().settings_of(node), folder, None, tmp_path)
     remote.now -= 1
 
-    with pytest.raises(HostError, match="times that rise, by which Spark orders them"):
+    with pytest.raises(SparkSetupError, match="times that rise, by which Spark orders them"):
         StreamSource(node, job().settings_of(node), folder, None, tmp_path)
 
 

@@ -8,7 +8,7 @@ import os
 import pyarrow.parquet as pq
 import pytest
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobSettings
 from pyflinklike.pyflink._graph.nodes import FromSource
@@ -147,7 +147,7 @@ def test_a_folder_that_is_gone_is_an_error(tmp_path):
     source.look(0)
     (tmp_path / "in").rmdir()
 
-    with pytest.raises(HostError, match="reads files that are there"):
+    with pytest.raises(SparkSetupError, match="reads files that are there"):
         source.look(INTERVAL)
 
 

@@ -9,7 +9,7 @@ from jobs.timed import ByField, timed
 from test_processing_timers import job_collected
 
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
 from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
 from pyflinklike.pyflink.common import Configuration, Duration, Time, Types, WatermarkStrategy
@@ -155,7 +155,9 @@ def test_ways_with_and_without_new_times_are_refused_where_they_meet():
     folded, meeting = united().reduce(max), united().process(Seen())
 
     refuse_what_is_missing(job_collected(folded))
-    with pytest.raises(HostError, match=r"on one of several ways to another one.*behind the union"):
+    with pytest.raises(
+        SparkSetupError, match=r"on one of several ways to another one.*behind the union"
+    ):
         refuse_what_is_missing(job_collected(meeting))
 
 

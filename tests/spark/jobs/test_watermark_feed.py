@@ -24,8 +24,8 @@ from pyflinklike.pyflink.common import Configuration, Duration, Types, Watermark
 from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflinklike.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from pyflinklike.spark._wire.key_groups import group_ids
-from pyflinklike.spark._wire.own_columns import END_OF_INPUT
-from pyflinklike.spark._wire.parcels import CALL, PASSED_ON, dump, wrap_to_pass
+from pyflinklike.spark._wire.stage_records import CALL, PASSED_ON, dump, wrap_to_pass
+from pyflinklike.spark._wire.system_columns import END_OF_INPUT
 
 pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4.0")
 
@@ -77,10 +77,10 @@ def feed_of(path, job, now=0):
 
 def told(feed, now):
     """The watermark that Spark would take."""
-    from pyflinklike.pyflink._spark.watermark_source import _Reader
+    from pyflinklike.pyflink._spark.watermark_source import _WatermarkReader
 
     feed.tell(now)
-    return _Reader(feed.path).latestOffset()["watermark"]
+    return _WatermarkReader(feed.path).latestOffset()["watermark"]
 
 
 def test_the_least_watermark_of_all_splits(tmp_path):
@@ -276,10 +276,10 @@ def test_alignment_alone_has_the_driver_make_the_watermark(tmp_path):
 
 def test_a_source_that_ticks_has_an_offset_for_each_trigger_and_calls_all_key_groups(tmp_path):
     """Its row is the watermark, as without ticks; another run of the micro-batch gives the same."""
-    from pyflinklike.pyflink._spark.watermark_source import _Marking, _Reader
+    from pyflinklike.pyflink._spark.watermark_source import _Marking, _WatermarkReader
 
     feed, _ = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
-    reader = _Reader(feed.path, ticks=True)
+    reader = _WatermarkReader(feed.path, ticks=True)
     start, end = reader.initialOffset(), reader.latestOffset()
     rows = pa.RecordBatch.from_pylist(
         [

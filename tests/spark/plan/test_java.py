@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyflinklike.spark needs PySpark (the extra `spark`)")
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._plan.requirements import check_java, parse_java_version
 
 JAVA_8 = 'openjdk version "1.8.0_392"\nOpenJDK Runtime Environment (build 1.8.0_392-b08)\n'
@@ -65,7 +65,7 @@ def test_java_home_wins_over_path(tmp_path: Path):
     old = java_home(tmp_path / "old", JAVA_8)
     new = java_home(tmp_path / "new", JAVA_17)
 
-    with pytest.raises(HostError, match=r"is Java 8;"):
+    with pytest.raises(SparkSetupError, match=r"is Java 8;"):
         check_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")})
 
 
@@ -76,7 +76,7 @@ def test_an_old_java_is_refused_with_what_was_found_and_the_remedy(
     """The message is the rule, the culprit with its version, and what to do."""
     home = java_home(tmp_path / "jdk", text)
 
-    with pytest.raises(HostError) as caught:
+    with pytest.raises(SparkSetupError) as caught:
         check_java({"JAVA_HOME": str(home)})
 
     assert str(caught.value) == (
@@ -88,7 +88,7 @@ def test_an_old_java_is_refused_with_what_was_found_and_the_remedy(
 @pytest.mark.parametrize("environ", [{"PATH": ""}, {}, {"JAVA_HOME": "", "PATH": ""}])
 def test_a_missing_java_is_told_in_one_sentence(environ: dict[str, str]):
     """Nothing is found where nothing is to be found, whatever this machine has."""
-    with pytest.raises(HostError) as caught:
+    with pytest.raises(SparkSetupError) as caught:
         check_java(environ)
 
     assert str(caught.value) == (
@@ -99,7 +99,7 @@ def test_a_missing_java_is_told_in_one_sentence(environ: dict[str, str]):
 
 def test_a_java_home_without_java_is_named(tmp_path: Path):
     """A JAVA_HOME that points nowhere is told as such, not skipped."""
-    with pytest.raises(HostError, match=r"JAVA_HOME is .*, which has no bin/java"):
+    with pytest.raises(SparkSetupError, match=r"JAVA_HOME is .*, which has no bin/java"):
         check_java({"JAVA_HOME": str(tmp_path), "PATH": os.environ["PATH"]})
 
 
@@ -107,7 +107,7 @@ def test_a_java_that_tells_no_version_is_refused(tmp_path: Path):
     """As macOS' placeholder does when no JDK is installed."""
     home = java_home(tmp_path / "jdk", "Unable to locate a Java Runtime.\n")
 
-    with pytest.raises(HostError, match="does not tell its version"):
+    with pytest.raises(SparkSetupError, match="does not tell its version"):
         check_java({"JAVA_HOME": str(home), "PATH": os.environ["PATH"]})
 
 
@@ -116,5 +116,5 @@ def test_a_java_that_cannot_be_run_is_refused(tmp_path: Path):
     home = java_home(tmp_path / "jdk", "")
     (home / "bin" / "java").write_bytes(b"\x7fELF nonsense")
 
-    with pytest.raises(HostError, match="cannot be run"):
+    with pytest.raises(SparkSetupError, match="cannot be run"):
         check_java({"JAVA_HOME": str(home), "PATH": os.environ["PATH"]})

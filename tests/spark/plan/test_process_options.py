@@ -44,28 +44,28 @@ OPTIONS = {
 
 OTHERS = {
     "IntervalJoined.process": "(process_join_function, output_type, *, event_time, side_outputs=(), output_event_time=None, **options)",
-    "KeyedConnectedStreams.flat_map": "(function, output_type, **options)",
-    "KeyedConnectedStreams.map": "(function, output_type, **options)",
-    "KeyedStream.filter": "(func, **options)",
-    "KeyedStream.flat_map": "(func, output_type, *, side_outputs=(), **options)",
-    "KeyedStream.map": "(func, output_type, *, side_outputs=(), **options)",
-    "KeyedStream.max": "(position_to_max=0, *, running=None, **options)",
-    "KeyedStream.max_by": "(position_to_max_by=0, *, running=None, **options)",
-    "KeyedStream.min": "(position_to_min=0, *, running=None, **options)",
-    "KeyedStream.min_by": "(position_to_min_by=0, *, running=None, **options)",
-    "KeyedStream.reduce": "(func, *, running=None, **options)",
-    "KeyedStream.sum": "(position_to_sum=0, *, running=None, **options)",
+    "KeyedConnectedDataFrames.flat_map": "(function, output_type, **options)",
+    "KeyedConnectedDataFrames.map": "(function, output_type, **options)",
+    "KeyedDataFrame.filter": "(func, **options)",
+    "KeyedDataFrame.flat_map": "(func, output_type, *, side_outputs=(), **options)",
+    "KeyedDataFrame.map": "(func, output_type, *, side_outputs=(), **options)",
+    "KeyedDataFrame.max": "(position_to_max=0, *, running=None, **options)",
+    "KeyedDataFrame.max_by": "(position_to_max_by=0, *, running=None, **options)",
+    "KeyedDataFrame.min": "(position_to_min=0, *, running=None, **options)",
+    "KeyedDataFrame.min_by": "(position_to_min_by=0, *, running=None, **options)",
+    "KeyedDataFrame.reduce": "(func, *, running=None, **options)",
+    "KeyedDataFrame.sum": "(position_to_sum=0, *, running=None, **options)",
     "WindowedCoGroup.apply": "(function, output_type, *, event_time=None, **options)",
     "WindowedJoin.apply": "(function, output_type, *, event_time=None, **options)",
-    "WindowedStream.aggregate": "(aggregate_function, window_function=None, accumulator_type=None, output_type=None, *, side_outputs=(), **options)",
-    "WindowedStream.apply": "(window_function, output_type=None, *, side_outputs=(), **options)",
-    "WindowedStream.max": "(position_to_max=0, **options)",
-    "WindowedStream.max_by": "(position_to_max_by=0, **options)",
-    "WindowedStream.min": "(position_to_min=0, **options)",
-    "WindowedStream.min_by": "(position_to_min_by=0, **options)",
-    "WindowedStream.reduce": "(reduce_function, window_function=None, output_type=None, *, side_outputs=(), **options)",
-    "WindowedStream.sum": "(position_to_sum=0, **options)",
-    "WindowedStream.process": "(process_window_function, output_type=None, *, side_outputs=(), **options)",
+    "WindowedDataFrame.aggregate": "(aggregate_function, window_function=None, accumulator_type=None, output_type=None, *, side_outputs=(), **options)",
+    "WindowedDataFrame.apply": "(window_function, output_type=None, *, side_outputs=(), **options)",
+    "WindowedDataFrame.max": "(position_to_max=0, **options)",
+    "WindowedDataFrame.max_by": "(position_to_max_by=0, **options)",
+    "WindowedDataFrame.min": "(position_to_min=0, **options)",
+    "WindowedDataFrame.min_by": "(position_to_min_by=0, **options)",
+    "WindowedDataFrame.reduce": "(reduce_function, window_function=None, output_type=None, *, side_outputs=(), **options)",
+    "WindowedDataFrame.sum": "(position_to_sum=0, **options)",
+    "WindowedDataFrame.process": "(process_window_function, output_type=None, *, side_outputs=(), **options)",
 }
 """The parameters of the methods that pass options on, without their annotations."""
 
@@ -76,7 +76,7 @@ def unannotated(signature):
 
 
 @pytest.mark.parametrize(
-    "cls", [spark.KeyedStream, spark.KeyedConnectedStreams, spark.BroadcastConnectedStream]
+    "cls", [spark.KeyedDataFrame, spark.KeyedConnectedDataFrames, spark.BroadcastConnectedDataFrame]
 )
 def test_process_shows_its_options(cls):
     """Each is a keyword with its default, behind the function and the type of its outputs."""
@@ -103,8 +103,8 @@ def test_methods_that_pass_options_on_keep_their_parameters(name):
 
 def test_options_keep_their_types_in_help():
     """The annotations are those of the TypedDicts, as text."""
-    one = inspect.signature(spark.KeyedStream.process).parameters
-    two = inspect.signature(spark.KeyedConnectedStreams.process).parameters
+    one = inspect.signature(spark.KeyedDataFrame.process).parameters
+    two = inspect.signature(spark.KeyedConnectedDataFrames.process).parameters
 
     assert "str | None" == one["event_time"].annotation
     assert "EventTimes | None" == two["event_time"].annotation

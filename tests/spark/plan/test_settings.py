@@ -10,7 +10,7 @@ import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._plan import session as settings
 from pyflinklike.spark._plan.session import (
     note_checkpoint_format,
@@ -89,7 +89,7 @@ def test_settings_that_can_neither_be_read_nor_set_are_trusted():
 )
 def test_all_settings_that_are_needed_are_in_one_message(values, wanted):
     """So that a cluster is started anew once, and not for each of them."""
-    with pytest.raises(HostError, match=re.escape(wanted)):
+    with pytest.raises(SparkSetupError, match=re.escape(wanted)):
         prepare_session(session(values, fixed=BOTH))
 
 
@@ -97,7 +97,7 @@ def test_all_settings_that_are_needed_are_in_one_message(values, wanted):
 def test_a_manager_that_does_not_replace_files_is_refused(room):
     """Spark takes its silence for success."""
     manager = f"org.apache.spark.sql.execution.{room}.FileSystemBasedCheckpointFileManager"
-    with pytest.raises(HostError, match=re.escape(f'unset("{MANAGER}")')):
+    with pytest.raises(SparkSetupError, match=re.escape(f'unset("{MANAGER}")')):
         prepare_session(session({MANAGER: manager, **RIGHT}))
 
 

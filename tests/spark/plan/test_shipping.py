@@ -10,7 +10,7 @@ import venv
 import pytest
 from surroundings import REPOSITORY
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._plan.session import (
     check_python,
     link_python,
@@ -62,14 +62,16 @@ def test_the_link_of_a_driver_that_was_killed_is_replaced(here, tmp_path):
 
 def test_a_python_in_no_archive_is_refused_with_the_way_to_unpack_it(here, tmp_path):
     """On YARN the driver of a client does not get the archives."""
-    with pytest.raises(HostError, match=r"\./environment/bin/python.*mkdir environment && tar"):
+    with pytest.raises(
+        SparkSetupError, match=r"\./environment/bin/python.*mkdir environment && tar"
+    ):
         link_python(PYTHON, tmp_path)
 
 
 def test_a_directory_in_the_way_of_the_link_is_refused(here, tmp_path):
     """It is the user's, and stays."""
     (here / "environment").mkdir()
-    with pytest.raises(HostError, match=r"nor can be linked there .*File exists"):
+    with pytest.raises(SparkSetupError, match=r"nor can be linked there .*File exists"):
         link_python(PYTHON, archive(tmp_path / "shipped"))
 
 
@@ -86,7 +88,7 @@ def test_a_python_without_pyflinklike_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     venv.create(tmp_path / "bare", with_pip=False)
     python = str(tmp_path / "bare" / "bin" / "python")
-    with pytest.raises(HostError, match=f"{re.escape(repr(python))}, has none; .*--py-files"):
+    with pytest.raises(SparkSetupError, match=f"{re.escape(repr(python))}, has none; .*--py-files"):
         check_python(python, {})
 
 
@@ -103,7 +105,7 @@ def test_a_python_that_gets_pyflinklike_by_the_path_is_taken(tmp_path, monkeypat
 
 def test_a_python_that_the_driver_does_not_have_is_refused():
     """It may be on all other nodes, and the driver's worker still needs it."""
-    with pytest.raises(HostError, match="'/opt/nowhere/python', which cannot be run here"):
+    with pytest.raises(SparkSetupError, match="'/opt/nowhere/python', which cannot be run here"):
         check_python("/opt/nowhere/python", {})
 
 
@@ -113,7 +115,7 @@ def test_a_python_that_got_pyflinklike_meanwhile_is_taken(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     venv.create(tmp_path / "bare", with_pip=False)
     python = str(tmp_path / "bare" / "bin" / "python")
-    with pytest.raises(HostError):
+    with pytest.raises(SparkSetupError):
         check_python(python, {})
     (tmp_path / "pyflinklike.py").touch()
     check_python(python, {})
@@ -133,7 +135,9 @@ def test_a_local_python_that_will_not_do_is_refused_with_what_to_set(tmp_path, m
     venv.create(tmp_path / "bare", with_pip=False)
     python = str(tmp_path / "bare" / "bin" / "python")
     here = re.escape(f"sys.executable, which is {sys.executable!r} here")
-    with pytest.raises(HostError, match=rf"need pyarrow, .*has none; before the session .*{here}"):
+    with pytest.raises(
+        SparkSetupError, match=rf"need pyarrow, .*has none; before the session .*{here}"
+    ):
         check_python(python, {}, is_local=True)
-    with pytest.raises(HostError, match=rf"'/opt/nowhere/python', which PYSPARK.*{here}"):
+    with pytest.raises(SparkSetupError, match=rf"'/opt/nowhere/python', which PYSPARK.*{here}"):
         check_python("/opt/nowhere/python", {}, is_local=True)

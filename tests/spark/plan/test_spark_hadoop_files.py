@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
 from pyflinklike import KeyedProcessFunction
-from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationValueError, SparkSetupError
 from pyflinklike.spark import key_by
 from pyflinklike.state_processor import Savepoint
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
@@ -56,13 +56,17 @@ def test_files_of_a_folder(spark, mounted, tmp_path):
 @pytest.mark.spark
 def test_file_systems_that_cannot_be_used(spark, tmp_path):
     """With the remedy; a path without a scheme is on this machine."""
-    with pytest.raises(HostError, match=r"S3AFileSystem not found; .* --packages .*hadoop-aws"):
+    with pytest.raises(
+        SparkSetupError, match=r"S3AFileSystem not found; .* --packages .*hadoop-aws"
+    ):
         folder_path(spark, "s3a://bucket/jobs")
-    with pytest.raises(HostError, match=r'No FileSystem for scheme "nope"; .*fs\.nope\.impl'):
+    with pytest.raises(SparkSetupError, match=r'No FileSystem for scheme "nope"; .*fs\.nope\.impl'):
         folder_path(spark, "nope://bucket/jobs")
-    with pytest.raises(HostError, match=r"'viewfs://nowhere/x': .*Empty Mount table"):
+    with pytest.raises(SparkSetupError, match=r"'viewfs://nowhere/x': .*Empty Mount table"):
         folder_path(spark, "viewfs://nowhere/x")
-    with pytest.raises(HostError, match=r"set spark\.hadoop\.fs\.AbstractFileSystem\.http\.impl"):
+    with pytest.raises(
+        SparkSetupError, match=r"set spark\.hadoop\.fs\.AbstractFileSystem\.http\.impl"
+    ):
         folder_path(spark, "http://localhost/jobs")
 
     assert tmp_path == folder_path(spark, str(tmp_path)) == folder_path(spark, tmp_path.as_uri())

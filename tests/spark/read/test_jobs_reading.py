@@ -11,7 +11,7 @@ from all_states import HEAVY, OUTPUT, SCHEMA, STATES, AllStates, model
 from savepoint_trap import TRAPPED, Trapped, hostile
 from spark_support import Feed, drain, pickle_by_value, reads_state
 
-from pyflinklike.errors import DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationValueError, SparkSetupError
 from pyflinklike.spark import key_by
 from pyflinklike.state_processor import (
     Savepoint,
@@ -220,7 +220,7 @@ def test_a_checkpoint_that_was_moved_says_what_to_do(spark, tmp_path):
     drain(started(feed, 0), former)
     former.rename(moved)
     with pytest.raises(
-        HostError, match=rf"{former}, for Spark notes .*ln -s <where it is> {former}"
+        SparkSetupError, match=rf"{former}, for Spark notes .*ln -s <where it is> {former}"
     ):
         read_state(spark, moved, "total").collect()
     former.symlink_to(moved)

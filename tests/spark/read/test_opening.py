@@ -4,7 +4,7 @@
 import attrs
 import pytest
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.queryable_state.image import Share
 from pyflinklike.queryable_state.replica_source import CheckpointSource
 
@@ -23,7 +23,7 @@ class Purged(CheckpointSource):
         if len(self.commits) > 1:
             self.commits.pop(0)
         if last in self.gone:
-            raise HostError(f"batch {last} is gone")
+            raise SparkSetupError(f"batch {last} is gone")
         return last
 
     def _commits(self, where):
@@ -44,7 +44,7 @@ def test_a_batch_that_was_purged_meanwhile_is_given_up_for_a_newer_one():
 def test_what_cannot_be_read_and_is_the_last_is_an_error():
     """Nothing newer will make it better."""
     source = purged([3], gone=[3])
-    with pytest.raises(HostError, match="batch 3"):
+    with pytest.raises(SparkSetupError, match="batch 3"):
         source.latest()
     assert [3, 3] == source.reads
 
@@ -52,6 +52,6 @@ def test_what_cannot_be_read_and_is_the_last_is_an_error():
 def test_a_query_that_is_always_faster_is_an_error_in_the_end():
     """Of the last batch that was tried."""
     source = purged(range(50), gone=range(50))
-    with pytest.raises(HostError, match="is gone"):
+    with pytest.raises(SparkSetupError, match="is gone"):
         source.latest()
     assert len(source.reads) < 10

@@ -17,7 +17,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike.errors import (
-    HostError,
+    SparkSetupError,
     StateValueError,
     UnknownBatchError,
     UnknownStateError,
@@ -238,7 +238,7 @@ def test_changes_are_told_over_compactions(spark, tmp_path):
         ({"batch_id": 99}, UnknownBatchError, "its batches are 0 to"),
         ({"operator": "clicks"}, UnknownStateError, "got 'clicks'"),
         ({"keys": [1.5]}, StateValueError, "user string"),
-        ({"checkpoint": "/nowhere"}, HostError, "wait for its first batch"),
+        ({"checkpoint": "/nowhere"}, SparkSetupError, "wait for its first batch"),
     ],
 )
 def test_what_is_not_there_is_named(spark, checkpoint, arguments, error, says):

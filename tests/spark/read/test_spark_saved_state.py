@@ -13,7 +13,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.errors import DeclarationValueError, HostError, UnknownStateError
+from pyflinklike.errors import DeclarationValueError, SparkSetupError, UnknownStateError
 from pyflinklike.state_processor import (
     diff_state,
     list_states,
@@ -121,8 +121,8 @@ def test_what_is_read_of_a_savepoint_is_compared(spark, savepoint):
         (lambda *at: read_state(*at, "other"), UnknownStateError, "got 'other'"),
         (lambda *at: read_state(*at, "last", operator=1), UnknownStateError, "got operator=1"),
         (lambda *at: read_state(*at, "last", batch_id=3), DeclarationValueError, "leave it out"),
-        (read_keyed_state, HostError, r"Savepoint.read\(spark, path\) read it"),
-        (read_segments, HostError, r"Savepoint.read\(spark, path\) read it"),
+        (read_keyed_state, SparkSetupError, r"Savepoint.read\(spark, path\) read it"),
+        (read_segments, SparkSetupError, r"Savepoint.read\(spark, path\) read it"),
     ],
     ids=range(5),
 )

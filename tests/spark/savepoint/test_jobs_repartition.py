@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 from spark_support import Feed, at, drain, pickle_by_value, reads_state, rows_of, start
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
 from pyflinklike.queryable_state import QueryableState
 from pyflinklike.report import checkpoint_report
 from pyflinklike.spark import key_by
@@ -139,7 +139,7 @@ def test_an_interrupted_repartition_is_finished_before_the_query_goes_on(spark, 
     feed.add(batch(3, 100))
     with pytest.raises(StreamingQueryException, match=r"(?i)repartition"):
         drain(summed(feed), checkpoint)
-    with pytest.raises(HostError, match=r"(?i)repartition"):
+    with pytest.raises(SparkSetupError, match=r"(?i)repartition"):
         repartition_state(spark, checkpoint, 4)
     repartition_state(spark, checkpoint, 3)
     drain(summed(feed), checkpoint)
@@ -173,7 +173,7 @@ def test_what_cannot_be_repartitioned_is_refused(spark, feed, tmp_path):
     query, batches = start(summed(feed), checkpoint)
     try:
         query.processAllAvailable()
-        with pytest.raises(HostError, match=r"must not run, got query .*stop"):
+        with pytest.raises(SparkSetupError, match=r"must not run, got query .*stop"):
             repartition_state(spark, checkpoint, 4)
     finally:
         query.stop()
@@ -182,7 +182,7 @@ def test_what_cannot_be_repartitioned_is_refused(spark, feed, tmp_path):
         (7, DeclarationValueError, "1 to 6, the number of key groups, got 7"),
         (0, DeclarationValueError, "got 0"),
         (True, DeclarationTypeError, "takes a number of partitions, got True"),
-        (2, HostError, r"(?i)repartition"),
+        (2, SparkSetupError, r"(?i)repartition"),
     ):
         with pytest.raises(error, match=says):
             repartition_state(spark, checkpoint, number)
@@ -193,5 +193,5 @@ def test_what_cannot_be_repartitioned_is_refused(spark, feed, tmp_path):
 def test_where_spark_has_no_repartition_the_other_way_is_told(spark, feed, tmp_path):
     """On PySpark 4.0 and 4.1."""
     drain(summed(feed), tmp_path / "c")
-    with pytest.raises(HostError, match=r"Spark 4\.2 or newer.*from_savepoint"):
+    with pytest.raises(SparkSetupError, match=r"Spark 4\.2 or newer.*from_savepoint"):
         repartition_state(spark, tmp_path / "c", 4)

@@ -12,7 +12,7 @@ from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
+    SparkSetupError,
 )
 from pyflinklike.spark import key_by
 from pyflinklike.state_processor import read_savepoint
@@ -57,14 +57,14 @@ def test_timers_that_would_never_fire_are_refused(spark, tmp_path, n, remedy):
     timed = KeyedProcessHarness(Timed(), key_selector=lambda value: value.key)
     timed.process_element(Row(key="a", n=n))
     stream = Feed(spark, tmp_path, "key string, n int").stream()
-    with pytest.raises(HostError, match=remedy):
+    with pytest.raises(SparkSetupError, match=remedy):
         key_by(stream, "key").process(Sum(), "key string, n long", from_savepoint=timed.snapshot())
 
 
 @reads_state
 def test_what_cannot_be_read_is_a_clear_error(spark, tmp_path):
     """No checkpoint, another operator, another batch, an operator that is not ours."""
-    with pytest.raises(HostError, match="query that has run"):
+    with pytest.raises(SparkSetupError, match="query that has run"):
         read_savepoint(spark, tmp_path / "nothing")
 
     feed = Feed(spark, tmp_path / "input", "key string, ts timestamp, n int")
@@ -72,13 +72,13 @@ def test_what_cannot_be_read_is_a_clear_error(spark, tmp_path):
     drain(
         feed.stream().withWatermark("ts", "0 seconds").dropDuplicates(["key"]), tmp_path / "other"
     )
-    with pytest.raises(HostError, match=r"one that process\(\) made"):
+    with pytest.raises(SparkSetupError, match=r"one that process\(\) made"):
         read_savepoint(spark, tmp_path / "other")
     drain(
         key_by(feed.stream(), "key").process(Sum(), "key string, n long", max_parallelism=2),
         tmp_path / "ours",
     )
-    with pytest.raises(HostError, match="operator 1: "):
+    with pytest.raises(SparkSetupError, match="operator 1: "):
         read_savepoint(spark, tmp_path / "ours", operator_id=1)
-    with pytest.raises(HostError, match="batch 7: "):
+    with pytest.raises(SparkSetupError, match="batch 7: "):
         read_savepoint(spark, tmp_path / "ours", batch_id=7)

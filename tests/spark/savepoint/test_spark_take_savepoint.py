@@ -20,7 +20,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.errors import DeclarationValueError, HostError, IncompatibleStateError
+from pyflinklike.errors import DeclarationValueError, IncompatibleStateError, SparkSetupError
 from pyflinklike.spark import key_by
 from pyflinklike.state_processor import (
     Savepoint,
@@ -229,7 +229,7 @@ def test_keys_that_would_not_be_the_same_are_refused(spark, taken, tmp_path):
 def test_timers_that_could_not_fire_are_refused(spark, taken, tmp_path):
     """As with the bytes of a savepoint."""
     feed = Feed(spark, tmp_path / "feed", SCHEMA)
-    with pytest.raises(HostError, match="would never fire"):
+    with pytest.raises(SparkSetupError, match="would never fire"):
         stream(feed, event_time=None, from_savepoint=taken[1])
 
 
@@ -260,7 +260,7 @@ def test_rows_that_the_driver_does_not_find_are_an_error(spark, taken, tmp_path)
     """Executors with disks of their own, or another default file system than Arrow's."""
     place, frames = savepoint_location_of(tmp_path / "here"), Savepoint.read(spark, taken[1]).only()
     elsewhere = attrs.evolve(place, uri=str(tmp_path / "there"))
-    with pytest.raises(HostError, match=r"must reach the same files, got 0 of 4 rows"):
+    with pytest.raises(SparkSetupError, match=r"must reach the same files, got 0 of 4 rows"):
         save(elsewhere, [frames], open_savepoint(taken[1]).manifest, "error")
     assert not (tmp_path / "here" / "_manifest.json").exists()
 
@@ -271,5 +271,5 @@ def test_a_checkpoint_that_spark_cannot_address_is_told(spark, taken, tmp_path):
     shutil.copytree(taken[0], odd)
     link.symlink_to(odd)
     assert 4 == read_state(spark, link, "all").count()
-    with pytest.raises(HostError, match="give one without spaces and the like, as of a link"):
+    with pytest.raises(SparkSetupError, match="give one without spaces and the like, as of a link"):
         read_state(spark, odd, "all")

@@ -14,9 +14,9 @@ from pyflinklike._runtime.micro_batch import RecordsAfterBroadcast
 from pyflinklike.errors import StateValueError
 from pyflinklike.spark._wire import payloads
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, groups_in
-from pyflinklike.spark._wire.own_columns import INPUT, INPUTS, KEY_GROUP
 from pyflinklike.spark._wire.payloads import payload_to_batch
 from pyflinklike.spark._wire.record_readers import BroadcastReader, RecordReader
+from pyflinklike.spark._wire.system_columns import INPUT, INPUTS, KEY_GROUP
 from pyflinklike.state.current_key import GROUP_KEY
 
 MAIN = pa.struct([("user", pa.string()), ("n", pa.int64())])

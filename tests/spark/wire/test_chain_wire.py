@@ -16,7 +16,7 @@ from relay import Relay, instant, relays
 from pyflinklike import KeyedProcessFunction, Row
 from pyflinklike._changelog.log_storage import WATERMARK_AT
 from pyflinklike._clock import MIN_WATERMARK
-from pyflinklike.errors import CorruptStateError, HostError
+from pyflinklike.errors import CorruptStateError, SparkSetupError
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.payloads import Home, home_ids, is_home
 from pyflinklike.state_processor._spark.initial_state import savepoint_of
@@ -169,7 +169,7 @@ def test_a_home_refuses_a_grouping_key_of_another_partition():
         home = Home(partition, 5)
         home.check_holds(key)
         for other in {*ids} - {key}:
-            with pytest.raises(HostError, match=f"that of {partition} of 5 in one task"):
+            with pytest.raises(SparkSetupError, match=f"that of {partition} of 5 in one task"):
                 home.check_holds(other)
 
 
@@ -179,5 +179,5 @@ def test_a_task_that_two_homes_are_called_for_is_refused():
     checkpoint = Checkpoint()
     rows = {key: [(0, struct.pack("<ii", at, 2))] for at, key in enumerate(home_ids(2))}
 
-    with pytest.raises(HostError, match="keeps the former watermark"):
+    with pytest.raises(SparkSetupError, match="keeps the former watermark"):
         checkpoint.serve(stage.plan(), stage.time_mode, Times(1, 5), rows)

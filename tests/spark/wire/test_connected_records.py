@@ -16,9 +16,9 @@ from pyflinklike import Row, Types
 from pyflinklike._runtime.micro_batch import UnsortedRecords
 from pyflinklike.errors import StateValueError
 from pyflinklike.spark._wire.key_groups import ROLL_CALL
-from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
 from pyflinklike.spark._wire.payloads import payload_to_batch
 from pyflinklike.spark._wire.record_readers import ConnectedReader, RecordReader
+from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 MILLISECOND = dt.timedelta(milliseconds=1)

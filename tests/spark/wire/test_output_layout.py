@@ -13,8 +13,8 @@ from pyspark.sql import types as spark_types
 from pyflinklike._runtime.outputs import Outputs
 from pyflinklike.errors import OutputError
 from pyflinklike.spark._wire.output_layout import OutputLayout
-from pyflinklike.spark._wire.own_columns import OUTPUT_TAG, PHASE_MARK
 from pyflinklike.spark._wire.payloads import to_payload
+from pyflinklike.spark._wire.system_columns import OUTPUT_TAG, PHASE_MARK
 
 TEXT, LONG, INT = spark_types.StringType(), spark_types.LongType(), spark_types.IntegerType()
 CODE = spark_types.StructType().add("code", INT).add("text", TEXT)

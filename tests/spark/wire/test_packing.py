@@ -13,8 +13,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyflinklike.errors import StateValueError
 from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, groups_in
-from pyflinklike.spark._wire.own_columns import BATCH_TIME, KEY_GROUP
 from pyflinklike.spark._wire.payloads import pack, payload_to_batch, refuse_null_keys, to_payload
+from pyflinklike.spark._wire.system_columns import BATCH_TIME, KEY_GROUP
 
 GROUPS = 6
 IDS = group_ids(GROUPS)

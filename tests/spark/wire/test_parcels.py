@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike.errors import OutputError
-from pyflinklike.spark._wire.parcels import (
+from pyflinklike.spark._wire.stage_records import (
     PASSED_ON,
     Address,
-    Parcel,
+    StageRecord,
     divide_payloads,
     dump,
     pass_on,
@@ -28,21 +28,21 @@ RECORDS = [("a", {"n": [1, 2]}, 5), ("b", None, None)]
 @given(st.integers(0, 2**31 - 1), st.integers(0, 255), st.booleans())
 def test_an_address_is_read_without_opening_the_parcel(node, position, is_early):
     """Whatever is in it."""
-    parcel = Parcel(Address(node, position, is_early), b"never opened")
+    parcel = StageRecord(Address(node, position, is_early), b"never opened")
 
-    assert Parcel.from_bytes(parcel.to_bytes()) == parcel
+    assert StageRecord.from_bytes(parcel.to_bytes()) == parcel
 
 
 def test_records_come_back():
     """Values, None and times."""
-    assert Parcel(Address(1, 0), dump(RECORDS)).records() == RECORDS
+    assert StageRecord(Address(1, 0), dump(RECORDS)).records() == RECORDS
 
 
 def test_one_object_in_two_records_is_two_behind_it():
     """As if each had been sent by itself."""
     shared = [1]
 
-    one, other = Parcel(Address(1, 0), dump([shared, shared])).records()
+    one, other = StageRecord(Address(1, 0), dump([shared, shared])).records()
 
     assert (one, other) == ([1], [1])
     assert one is not other
@@ -53,7 +53,7 @@ def test_an_element_that_holds_itself_comes_back():
     circle = []
     circle.append(circle)
 
-    (back,) = Parcel(Address(1, 0), dump([circle])).records()
+    (back,) = StageRecord(Address(1, 0), dump([circle])).records()
 
     assert back[0] is back
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, take_apart
+from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, take_apart
 
 
 def _records(column, phases):

@@ -16,7 +16,7 @@ from spark_support import Feed, drain, pickle_by_value
 
 from pyflinklike import KeyedProcessFunction, OutputTag, Row
 from pyflinklike.spark import key_by
-from pyflinklike.spark._wire.own_columns import OUTPUT_TAG
+from pyflinklike.spark._wire.system_columns import OUTPUT_TAG
 
 pickle_by_value(__name__)
 pickle_by_value(fitting_table.__name__)

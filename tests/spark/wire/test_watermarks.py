@@ -8,8 +8,13 @@ from contextlib import nullcontext
 import pytest
 
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.errors import HostError
-from pyflinklike.spark._wire.own_columns import END_OF_INPUT, ENDED, check_watermark, watermark_of
+from pyflinklike.errors import SparkSetupError
+from pyflinklike.spark._wire.system_columns import (
+    END_OF_INPUT,
+    ENDED,
+    check_watermark,
+    watermark_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +46,7 @@ def test_a_watermark_of_spark_is_a_time_or_one_of_the_ends(told, meant):
 )
 def test_a_watermark_that_spark_would_take_for_the_end_is_refused(watermark, is_refused):
     """All elements behind it would be late, in silence; times in ns make such ones, too."""
-    told = pytest.raises(HostError, match="give times in ms since 1970")
+    told = pytest.raises(SparkSetupError, match="give times in ms since 1970")
     with told if is_refused else nullcontext():
         check_watermark(watermark)
 

@@ -238,7 +238,7 @@ def test_what_a_key_group_began_with_is_what_its_first_batch_changed():
     store, followed = Noting(), GroupChanges({}, 0)
     for each in snapshots(sections_of([snapshot], "tested"), 1):
         begin(replica.operator, store, 3, each, served_at=0)
-        replica.operator.group.keep_warm()
+        replica.operator.group.cache()
     take(followed, store.noted)
     for state in STATES:
         changes = StateChanges(

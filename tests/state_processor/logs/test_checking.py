@@ -24,9 +24,9 @@ from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
     ROLL_AT,
+    KeyGroupRegistry,
     OperatorIdentity,
     OperatorRecord,
-    Roll,
 )
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.spark._host.blob_map import HEAD_AT
@@ -119,7 +119,7 @@ class Stored:
                 checkpoint.expire(program, time)
         called = checkpoint.blobs[ROLL_CALL]
         record = OperatorRecord.from_bytes(called[RECORD_AT], "tested")
-        roll = Roll.from_bytes(called[ROLL_AT], "tested")
+        roll = KeyGroupRegistry.from_bytes(called[ROLL_AT], "tested")
         wanted = functools.partial(
             find_wanted_call, TimeMode(record.time_mode), BatchClock(len(batches))
         )

@@ -34,7 +34,7 @@ from pyflinklike.backends.state_backend import StateBackend
 try:
     from hypothesis.stateful import RuleBasedStateMachine
 
-    from agreement.machine import WorkersLife
+    from agreement.machine import BackendStateMachine
 except ImportError as error:
     raise lacking(__name__, "testing", error) from error
 
@@ -57,4 +57,4 @@ def agreement_machine(
     """
     name = "BackgroundAgreement" if background else "Agreement"
     settings = {"backends": backends, "background": background, "namespaced": namespaced}
-    return type(name, (WorkersLife,), settings)
+    return type(name, (BackendStateMachine,), settings)

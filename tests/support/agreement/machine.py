@@ -14,7 +14,7 @@ from agreement.model import Comparison, whiles
 from agreement.replica import FiveStates, Replica
 from pyflinklike.state.current_key import NO_KEY
 
-__all__ = ["WorkersLife"]
+__all__ = ["BackendStateMachine"]
 
 keys = st.sampled_from("ab")
 user_keys = st.sampled_from("xy")
@@ -24,7 +24,7 @@ times = st.integers(0, 6)
 workers = st.integers(0, 2)
 
 
-class WorkersLife(Comparison):
+class BackendStateMachine(Comparison):
     """Every verb of the five states, timers and time; commits, losses, moves, failures, snapshots."""
 
     # Value

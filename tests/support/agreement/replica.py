@@ -7,12 +7,12 @@ import uuid
 from enum import Enum
 from typing import Any
 
-from pyflinklike._changelog.working_state import LocalStateBackend, WorkingState
+from pyflinklike._changelog.key_group_state import KeyGroupState, LocalStateBackend
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
-from pyflinklike._runtime.micro_batch import Waking, commit
+from pyflinklike._runtime.micro_batch import TimerScheduling, commit
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.functions.contexts import NamespacedRuntimeContext, RuntimeContext
 from pyflinklike.functions.process_functions import KeyedProcessFunction, NamespacedFunction
@@ -33,7 +33,7 @@ __all__ = ["FiveStates", "Mode", "Replica"]
 
 _GROUP = 3
 _MAX_PARALLELISM = 8
-_AT_THE_FIRST_TIMER = Waking(
+_AT_THE_FIRST_TIMER = TimerScheduling(
     wake_at=lambda operator, _: operator.earliest_timer(operator.event_timers)
 )
 
@@ -208,7 +208,7 @@ class Replica:
 
     def lose(self) -> None:
         """Go on without any working state."""
-        self.operator.load(self.store, self.store.head, WorkingState(_GROUP))
+        self.operator.load(self.store, self.store.head, KeyGroupState(_GROUP))
 
     def commit(self) -> None:
         """Write what changed, in a transaction that succeeds."""
@@ -226,27 +226,27 @@ class Replica:
             self.lose()
         elif self.mode is Mode.WARM:
             self.commit()
-            self.operator.group.keep_warm()
+            self.operator.group.cache()
             self.load()
 
     def end_batch(self) -> None:
         """Commit, and note the state that a failed batch goes back to."""
         self.commit()
         self.committed = self.store.copy()
-        self.operator.group.keep_warm()
+        self.operator.group.cache()
         self.load()
 
     def fail(self, *, written: bool) -> None:
         """Lose a batch; if `written`, as late as after the worker kept what it had committed."""
         if written:
             self._write()
-            self.operator.group.keep_warm()
+            self.operator.group.cache()
         self.store = self.committed.copy()
         self.lose()
 
     def move(self, to: int) -> None:
         """Move the group from this worker, which keeps what it has, to another one."""
-        self.operator.group.keep_warm()
+        self.operator.group.cache()
         now = self.operator.clock.processing_time
         while to >= len(self._workers):
             self._workers.append(self._new_worker())

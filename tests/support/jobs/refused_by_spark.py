@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 
 __all__ = ["REFUSED", "REFUSED_ON_STREAMS", "runs_or_is_refused"]
 
@@ -23,6 +23,6 @@ def runs_or_is_refused(name, refused, collect):
     """
     if name not in refused:
         return list(collect())
-    with pytest.raises(HostError, match="not there on Spark yet"):
+    with pytest.raises(SparkSetupError, match="not there on Spark yet"):
         collect()
     return None

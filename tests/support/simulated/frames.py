@@ -21,16 +21,16 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark._api.broadcast_streams import WithBroadcast
-from pyflinklike.spark._api.inputs import Input, OneInput, TwoInputs
+from pyflinklike.spark._api.broadcast_data_frame import FrameWithBroadcast
+from pyflinklike.spark._api.inputs import Input, OneInput, TwoFrames
 from pyflinklike.spark._api.query import apply_plan
 from pyflinklike.spark._plan.operator_chain import keep_phases
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
-from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, KEY_GROUP
 from pyflinklike.spark._wire.schema import arrow_schema
+from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, KEY_GROUP
 from simulated.program import OperatorInput, SimulatedOperator, Source
 
 __all__ = ["SimulatedFrame", "SimulatedQuery", "parse_ddl"]
@@ -263,10 +263,10 @@ def _(
         raise DeclarationTypeError(msg)
     if isinstance(source, OneInput):
         inputs: list[OneInput] = [source]
-    elif isinstance(source, TwoInputs):
+    elif isinstance(source, TwoFrames):
         inputs = [source.first, source.second]
     else:
-        assert isinstance(source, WithBroadcast)
+        assert isinstance(source, FrameWithBroadcast)
         inputs = [source.main, source.rules]
     return df.query.apply(inputs, plan, savepoint)
 
@@ -393,6 +393,6 @@ class _Ddl:
 
     def _refusal(self, at: str) -> DeclarationValueError:
         return DeclarationValueError(
-            f'a type must be DDL such as "user string, total long", got {shown(self._ddl)}: '
+            f'a type must be DDL such as "user string, total long", got {short_repr(self._ddl)}: '
             f"it does not parse at {at!r}; a simulated query takes a StructType, too"
         )

@@ -21,18 +21,18 @@ from pyspark import cloudpickle
 
 from pyflinklike import __version__
 from pyflinklike._changelog.key_group_log import SegmentWriter
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import SEGMENT_BYTES, Segment, read_segment
 from pyflinklike._changelog.snapshot_division import with_keys_of
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.columns import KeyedBatchFunction
 from pyflinklike.spark._plan.operator_plan import TimeMode
-from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, watermark_of
 from pyflinklike.spark._wire.record_readers import BroadcastReader, ConnectedReader, RecordReader
+from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, watermark_of
 from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.types.arrow_rows import milliseconds, to_python, to_rows
 from simulated.program import (
@@ -167,7 +167,7 @@ class _Piece:
                 on_error=plan.on_error,
             )
         )
-        state = WorkingState(0)
+        state = KeyGroupState(0)
         if snapshot is not None:
             segment = read_segment(snapshot, "snapshot")
             state.read(with_keys_of(segment, plan.key_type, "snapshot"), "snapshot")
@@ -275,7 +275,7 @@ class _Piece:
         """Return what it has changed since it was started, once."""
         changed = [each for each in self._operator.backend.drain() if len(each)]
         writer = SegmentWriter(self._plan.key_type, SEGMENT_BYTES)
-        return list(writer.write_changes(changed, WorkingState(0)))
+        return list(writer.write_changes(changed, KeyGroupState(0)))
 
     def end(self) -> bytes:
         """Close the function, and return the state."""

@@ -26,10 +26,10 @@ from pyspark import cloudpickle
 from pyspark.sql import types as st
 
 from pyflinklike._changelog.checkpoint_logs import merge, sections_of
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import snapshots
 from pyflinklike._changelog.segments import Segment, read_segment
-from pyflinklike._changelog.working_state import WorkingState
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.function_kinds import make_keyed_operator
@@ -42,8 +42,8 @@ from pyflinklike.spark._host.task import of_checkpoint
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, index_of, roll_call_of
 from pyflinklike.spark._wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
-from pyflinklike.spark._wire.own_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
 from pyflinklike.spark._wire.payloads import Packing
+from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
 from pyflinklike.state.table import REPLICATED, Shape
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
@@ -689,7 +689,7 @@ class _Opened:
 
     def __init__(self, operator: SimulatedOperator) -> None:
         self._operator = operator
-        opened = self._open(WorkingState(0))
+        opened = self._open(KeyGroupState(0))
         self.declared = frozenset(opened.describe_states())
         """The states that it declares when it is opened.
 
@@ -698,7 +698,7 @@ class _Opened:
         self.others = _declare_others(opened)
         """The states that it declares when it uses them, if it tells which."""
 
-    def _open(self, state: WorkingState) -> KeyedProcessOperator:
+    def _open(self, state: KeyGroupState) -> KeyedProcessOperator:
         plan = self._operator.plan
         opened = make_keyed_operator(
             OperatorDeclaration(
@@ -720,7 +720,7 @@ class _Opened:
         self, names: Sequence[str], logs: Mapping[int, Sequence[Segment]]
     ) -> dict[str, Rows]:
         """Return the entries of states that the readers do not know; they must have no TTL."""
-        state = WorkingState(0)
+        state = KeyGroupState(0)
         named = {f"key group {index}": log for index, log in logs.items()}
         state.read(read_segment(merge(named), "state"), "state")
         opened = self._open(state)

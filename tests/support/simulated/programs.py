@@ -30,9 +30,9 @@ from pyflinklike._clock import Time
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.spark._api.broadcast_streams import broadcast
+from pyflinklike.spark._api.broadcast_data_frame import broadcast
 from pyflinklike.spark._wire.schema import arrow_schema
-from pyflinklike.spark.keyed_stream import key_by
+from pyflinklike.spark.keyed_data_frame import key_by
 from pyflinklike.types import Types
 from pyflinklike.upsert import UpsertFunction
 from pyflinklike.windows import (

@@ -24,7 +24,7 @@ from pyspark import cloudpickle
 
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.key_groups import index_of
-from pyflinklike.spark._wire.own_columns import KEY_GROUP
+from pyflinklike.spark._wire.system_columns import KEY_GROUP
 from simulated.choices import Choices
 from simulated.file_system import FileSystem
 from simulated.program import START_MS, MicroBatch, Program, Rows, rows_of

@@ -33,7 +33,12 @@ import attrs
 
 from pyflinklike._changelog.checkpoint_logs import check_groups, check_log, record_and_roll
 from pyflinklike._changelog.log_storage import HEAD_AT, WATERMARK_AT, Head
-from pyflinklike._changelog.operator_record import RECORD_AT, ROLL_AT, OperatorRecord, Roll
+from pyflinklike._changelog.operator_record import (
+    RECORD_AT,
+    ROLL_AT,
+    KeyGroupRegistry,
+    OperatorRecord,
+)
 from pyflinklike._changelog.segments import Declaration, Segment
 from pyflinklike.backends.heap import keyed_heap
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
@@ -655,7 +660,7 @@ class _Stored:
     operator: SimulatedOperator
     where: str
     record: OperatorRecord
-    roll: Roll
+    roll: KeyGroupRegistry
     groups: Mapping[int, tuple[Head, dict[int, bytes]]]
     places: Mapping[int, Place]
     logs: Mapping[int, Sequence[Segment]]

@@ -36,7 +36,7 @@ from pyflinklike.spark._host.group_state_host import FIRST_INITIAL, GroupStateTa
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._host.task import OpenFunctions
 from pyflinklike.spark._plan.operator_plan import TimeMode
-from pyflinklike.spark._wire.own_columns import BATCH_TIME
+from pyflinklike.spark._wire.system_columns import BATCH_TIME
 from simulated.choices import Choices
 from simulated.functions import Service
 from simulated.group_state import GroupStatePlan, GroupStates

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources and sinks, under the names of `pyflink.datastream.connectors`."""
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.pyflink._graph.files import (
     BucketAssigner,
     BulkFormat,
@@ -35,4 +35,4 @@ __all__ = [
 
 __getattr__ = of_pyflink(__name__)
 
-pin(globals())
+export_public(globals())

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pyflinklike._deprecation import former
+from pyflinklike._deprecation import deprecated_alias
 from pyflinklike.pyflink._graph.files import (
     BucketAssigner,
     BulkFormat,
@@ -71,7 +71,7 @@ class StreamingFileSink:
     DefaultBulkFormatBuilder = _FormerBulkBuilder
 
     @staticmethod
-    @former("FileSink.for_row_format(base_path, encoder) and stream.sink_to")
+    @deprecated_alias("FileSink.for_row_format(base_path, encoder) and stream.sink_to")
     def for_row_format(base_path: str, encoder: Encoder) -> FileSinkBuilder:
         """Begin a sink that writes a line for each element: a `FileSink`.
 
@@ -82,7 +82,7 @@ class StreamingFileSink:
         return _RowFormatBuilder(FileSink.for_row_format(base_path, encoder).build())
 
     @staticmethod
-    @former("FileSink.for_bulk_format(base_path, writer_factory) and stream.sink_to")
+    @deprecated_alias("FileSink.for_bulk_format(base_path, writer_factory) and stream.sink_to")
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSinkBuilder:
         """Begin a sink that writes files of another form than lines: a `FileSink`.
 

@@ -25,13 +25,13 @@ import attrs
 
 from pyflinklike._checks import check_count, install
 from pyflinklike._clock import wall_clock
-from pyflinklike._messages import instance_of, shown, shown_error
+from pyflinklike._messages import instance_of, short_repr, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     OutputError,
     RequirementError,
+    SparkSetupError,
     StateValueError,
 )
 from pyflinklike.pyflink._graph.sinks import Renaming, Sink, SinkWriter
@@ -135,7 +135,7 @@ class JdbcConnectionOptions:
         def _set(self: C, **fields: str) -> C:
             for name, value in fields.items():
                 if not isinstance(value, str):
-                    msg = f"{name} is text, got {'a value' if name == 'password' else shown(value)} of another kind; give a str"
+                    msg = f"{name} is text, got {'a value' if name == 'password' else short_repr(value)} of another kind; give a str"
                     raise DeclarationTypeError(msg)
             self._fields |= fields
             return self
@@ -229,7 +229,7 @@ class JdbcExecutionOptions:
 
 def _from_zero(what: str, number: Any) -> int:
     if type(number) is not int or number < 0:
-        msg = f"{what} is 0 or more, got {shown(number)}; give a whole number"
+        msg = f"{what} is 0 or more, got {short_repr(number)}; give a whole number"
         raise DeclarationValueError(msg)
     return number
 
@@ -275,7 +275,7 @@ class JdbcSink(Sink):
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong, or the statement does
                 not have a `?` for each field.
-            HostError: No driver of Python writes to this database here.
+            SparkSetupError: No driver of Python writes to this database here.
             RequirementError: The driver is not installed.
         """
         options = jdbc_execution_options or JdbcExecutionOptions.defaults()
@@ -285,11 +285,13 @@ class JdbcSink(Sink):
         ):
             if not isinstance(given, kind):
                 remedy = instance_of(kind, given, f"make it by the builder of {kind.__name__}")
-                msg = f"it takes {kind.__name__}, got {shown(given)}; {remedy}"
+                msg = f"it takes {kind.__name__}, got {short_repr(given)}; {remedy}"
                 raise DeclarationTypeError(msg)
         _check_types(type_info)
         if not isinstance(sql, str):
-            msg = f"a statement is text, got {shown(sql)}; give an INSERT with ? for each field"
+            msg = (
+                f"a statement is text, got {short_repr(sql)}; give an INSERT with ? for each field"
+            )
             raise DeclarationTypeError(msg)
         database = _database_of(jdbc_connection_options)
         statement = database.statement(sql, len(type_info.field_types))
@@ -308,12 +310,12 @@ class JdbcSink(Sink):
         name: str | None = None,  # noqa: ARG002
     ) -> SinkWriter:
         """Make the writer of the rows of one instance."""
-        return _Writer(self)
+        return _JdbcWriter(self)
 
 
 def _check_types(type_info: Any) -> None:
     if not isinstance(type_info, RowTypeInfo):
-        msg = f"type_info is the type of rows, got {shown(type_info)}; give for example Types.ROW([Types.INT()])"
+        msg = f"type_info is the type of rows, got {short_repr(type_info)}; give for example Types.ROW([Types.INT()])"
         raise DeclarationTypeError(msg)
     for kind in type_info.field_types:
         if parser_of(kind) is None and not isinstance(kind, InstantTypeInfo):
@@ -324,7 +326,7 @@ def _check_types(type_info: Any) -> None:
             raise DeclarationTypeError(msg)
 
 
-class _Writer:
+class _JdbcWriter:
     """Writes the rows of one instance, in batches."""
 
     def __init__(self, sink: JdbcSink) -> None:
@@ -338,7 +340,7 @@ class _Writer:
         try:
             row = self._values(value)
         except StateValueError as error:
-            msg = f"a JdbcSink writes rows of its type_info, got {shown(value)}: {error}"
+            msg = f"a JdbcSink writes rows of its type_info, got {short_repr(value)}: {error}"
             raise OutputError(msg) from error
         if not self._rows:
             self._since = self._sink.clock()
@@ -380,7 +382,7 @@ class _Writer:
                     msg = (
                         f"a database takes the rows of a JdbcSink, got {shown_error(error)} from "
                         f"{database.shown} for {self._sink.statement!r} and rows such as "
-                        f"{shown(self._rows[0])}; change the statement or the rows"
+                        f"{short_repr(self._rows[0])}; change the statement or the rows"
                     )
                     raise OutputError(msg) from error
                 if attempt == retries:
@@ -388,7 +390,7 @@ class _Writer:
                         f"a JdbcSink writes to {database.shown}, got {shown_error(error)} in each of "
                         f"{retries + 1} attempts; see that it runs, or set with_max_retries"
                     )
-                    raise HostError(msg) from error
+                    raise SparkSetupError(msg) from error
                 self._sink.wait(1.0 * (attempt + 1))
             else:
                 self._rows = []
@@ -462,7 +464,7 @@ def _database_of(options: JdbcConnectionOptions) -> Database:
 
     Raises:
         DeclarationValueError: It is no URL of JDBC.
-        HostError: No driver of Python writes to this database here.
+        SparkSetupError: No driver of Python writes to this database here.
         RequirementError: The driver is not installed.
     """
     scheme, _, rest = options.url.partition(":")
@@ -481,7 +483,7 @@ def _database_of(options: JdbcConnectionOptions) -> Database:
         f"a JdbcSink writes to PostgreSQL and SQLite, got jdbc:{kind}; write by stream.to_data_frame() and "
         "Spark's own JDBC, or in a function with a client of Python"
     )
-    raise HostError(msg)
+    raise SparkSetupError(msg)
 
 
 def _mask_url(url: str) -> str:
@@ -531,7 +533,7 @@ class _Sqlite(Database):
 def _sqlite(address: str) -> Database:
     if address.startswith(":memory:"):
         msg = "each writer of a JdbcSink has a connection, got a SQLite in memory; give the path of a file"
-        raise HostError(msg)
+        raise SparkSetupError(msg)
     # Workers may run in other folders.
     return _Sqlite(str(Path(address.removeprefix("file:")).absolute()))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kafka, under the path that PyFlink has for it; needs the extra `kafka` and no jar."""
 
-from pyflinklike._exports import pin
+from pyflinklike._exports import export_public
 from pyflinklike.kafka.kafka_sink import (
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
@@ -47,4 +47,4 @@ __all__ = [
 
 __getattr__ = of_pyflink(__name__)
 
-pin(globals())
+export_public(globals())

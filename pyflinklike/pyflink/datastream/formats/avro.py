@@ -22,13 +22,13 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike._checks import install
-from pyflinklike._messages import instance_of, shown, shown_error
+from pyflinklike._messages import instance_of, short_repr, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     OutputError,
     RequirementError,
+    SparkSetupError,
     StateValueError,
 )
 from pyflinklike.pyflink._graph.files import BulkWriter, BulkWriterFactory, FileSource, StreamFormat
@@ -101,13 +101,13 @@ class AvroSchema:
     def __attrs_post_init__(self) -> None:
         """Parse the schema."""
         if not isinstance(self.text, str):
-            msg = f"a schema of Avro is JSON, got {shown(self.text)}; give a text"
+            msg = f"a schema of Avro is JSON, got {short_repr(self.text)}; give a text"
             raise DeclarationTypeError(msg)
         fastavro = _fastavro()
         try:
             parsed = fastavro.parse_schema(json.loads(self.text))
         except Exception as error:
-            msg = f'a schema of Avro is JSON such as {{"type": "record", ...}}, got {shown(self.text)}: {shown_error(error)}'
+            msg = f'a schema of Avro is JSON such as {{"type": "record", ...}}, got {short_repr(self.text)}: {shown_error(error)}'
             raise DeclarationValueError(msg) from error
         object.__setattr__(self, "parsed", parsed)
         kinds = ('"logicalType"', '"float"', '"double"')
@@ -181,7 +181,7 @@ class AvroSchema:
             raise ValueError(_in_one_line(error)) from error
         change = _find_change(value, read)
         if change is None and out.getvalue() != written:
-            change = f"{shown(value)} would be read as {shown(read)}"
+            change = f"{short_repr(value)} would be read as {short_repr(read)}"
         if change is not None:
             raise ValueError(change)
 
@@ -240,7 +240,7 @@ def _find_change(given: Any, read: Any, where: str = "") -> str | None:
         return (
             None
             if is_same
-            else f"{shown(given)} {at and f'in {at!r} '}would be read as {shown(read)}"
+            else f"{short_repr(given)} {at and f'in {at!r} '}would be read as {short_repr(read)}"
         )
     return next(filter(None, (_find_change(*part) for part in parts)), None)
 
@@ -253,7 +253,7 @@ def _in_one_line(error: Exception) -> str:
 def _check_schema(schema: Any) -> AvroSchema:
     if not isinstance(schema, AvroSchema):
         remedy = instance_of(AvroSchema, schema, "make it by AvroSchema.parse_string")
-        msg = f"it takes an AvroSchema, got {shown(schema)}; {remedy}"
+        msg = f"it takes an AvroSchema, got {short_repr(schema)}; {remedy}"
         raise DeclarationTypeError(msg)
     return schema
 
@@ -329,7 +329,7 @@ class AvroFiles(StreamFormat):
         """Yield the records of a file.
 
         Raises:
-            HostError: The file is damaged, or its schema cannot be read as the declared one.
+            SparkSetupError: The file is damaged, or its schema cannot be read as the declared one.
         """
         fastavro = _fastavro()
         with path.open("rb") as file:
@@ -359,12 +359,12 @@ class AvroFiles(StreamFormat):
             raise ValueError(msg)
 
 
-def _bad_file(path: Path, error: Exception) -> HostError:
+def _bad_file(path: Path, error: Exception) -> SparkSetupError:
     msg = (
         f"a file of Avro is read by the declared schema, got {str(path)!r}: {shown_error(error)}; "
         "declare the schema of the file, give new fields a default, or write the file again"
     )
-    return HostError(msg)
+    return SparkSetupError(msg)
 
 
 class AvroInputFormat(SourceMaker):
@@ -426,7 +426,7 @@ class _AvroFileWriter:
             self._schema.check(record)
             self._writer.write(record)
         except Exception as error:
-            msg = f"a file of Avro has records of its schema, got {shown(value)}: {_in_one_line(error)}"
+            msg = f"a file of Avro has records of its schema, got {short_repr(value)}: {_in_one_line(error)}"
             raise OutputError(msg) from error
         return 0
 
@@ -448,7 +448,7 @@ class _RowSchema:
         avro_schema_string: The schema as JSON, of a record.
 
     Raises:
-        HostError: A record class is given.
+        SparkSetupError: A record class is given.
         DeclarationTypeError, DeclarationValueError: There is no schema, or rows do not have it.
         RequirementError: fastavro is not installed.
     """
@@ -458,8 +458,8 @@ class _RowSchema:
     ) -> None:
         what = type(self).__name__
         if record_class is not None:
-            msg = f"a record class is Java's, got {shown(record_class)}; give {what} avro_schema_string"
-            raise HostError(msg)
+            msg = f"a record class is Java's, got {short_repr(record_class)}; give {what} avro_schema_string"
+            raise SparkSetupError(msg)
         if avro_schema_string is None:
             msg = f"{what} needs a schema, got none; give avro_schema_string"
             raise DeclarationTypeError(msg)
@@ -489,7 +489,7 @@ class AvroRowSerializationSchema(_RowSchema, SerializationSchema):
         try:
             return self._schema.encode(self._write(self._type_info.converted(element)))
         except (StateValueError, ValueError) as error:
-            msg = f"AvroRowSerializationSchema writes {self._type_info!r}, got {shown(element)}: {error}"
+            msg = f"AvroRowSerializationSchema writes {self._type_info!r}, got {short_repr(element)}: {error}"
             raise OutputError(msg) from error
 
 
@@ -594,7 +594,7 @@ def _plain_type_of(schema: Any, name: str) -> DataType:
 
 def _no_type(schema: Any) -> DeclarationTypeError:
     msg = (
-        f"rows have no type for {shown(schema)} of a schema of Avro; write a DeserializationSchema or "
+        f"rows have no type for {short_repr(schema)} of a schema of Avro; write a DeserializationSchema or "
         "SerializationSchema of your own with AvroSchema.decode and encode"
     )
     return DeclarationTypeError(msg)

@@ -16,12 +16,12 @@ from typing import IO, Any, Final, NoReturn, TypeVar
 import attrs
 import pyarrow as pa
 
-from pyflinklike._messages import instance_of, shown, shown_error
+from pyflinklike._messages import instance_of, short_repr, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
-    HostError,
     OutputError,
+    SparkSetupError,
     StateValueError,
 )
 from pyflinklike.pyflink._graph.files import (
@@ -278,7 +278,7 @@ class _Builder:
         """Set parts of a line that are one character."""
         for text in letters.values():
             if not isinstance(text, str) or len(text) != 1:
-                msg = f"it takes one character, got {shown(text)}; give for example ','"
+                msg = f"it takes one character, got {short_repr(text)}; give for example ','"
                 raise DeclarationValueError(msg)
         return self._with(**letters)
 
@@ -299,7 +299,7 @@ class _RowBuilder(_Builder):
     def __init__(self, type_info: TypeInformation) -> None:
         super().__init__()
         if not isinstance(type_info, RowTypeInfo):
-            msg = f"type_info must be one of rows, got {shown(type_info)}; give for example Types.ROW([Types.INT()])"
+            msg = f"type_info must be one of rows, got {short_repr(type_info)}; give for example Types.ROW([Types.INT()])"
             raise DeclarationTypeError(msg)
         self._type_info, self._separator, self._is_lenient = type_info, ";", False
 
@@ -345,7 +345,7 @@ class _RowBuilder(_Builder):
         return self._with(null=null_literal)
 
 
-class _RowSchema:
+class _CsvRowSchema:
     """What both schemas of lines are made of.
 
     Args:
@@ -366,7 +366,7 @@ class _RowSchema:
         return type(self), (self._builder,)
 
 
-class CsvRowDeserializationSchema(_RowSchema, DeserializationSchema):
+class CsvRowDeserializationSchema(_CsvRowSchema, DeserializationSchema):
     """Rows of lines of CSV, as PyFlink's; its `Builder` makes it."""
 
     def deserialize(self, message: bytes | None) -> Any:
@@ -419,7 +419,7 @@ class CsvRowDeserializationSchema(_RowSchema, DeserializationSchema):
             return CsvRowDeserializationSchema(copy(self))
 
 
-class CsvRowSerializationSchema(_RowSchema, SerializationSchema):
+class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
     """Rows as lines of CSV, as PyFlink's; its `Builder` makes it."""
 
     def serialize(self, element: Any) -> bytes:
@@ -434,7 +434,7 @@ class CsvRowSerializationSchema(_RowSchema, SerializationSchema):
         try:
             return self._lines.line(element)
         except TypeError as error:
-            msg = f"CsvRowSerializationSchema writes {self._type_info!r}, got {shown(element)}: {error}"
+            msg = f"CsvRowSerializationSchema writes {self._type_info!r}, got {short_repr(element)}: {error}"
             raise OutputError(msg) from error
 
     class Builder(_RowBuilder):
@@ -466,7 +466,7 @@ class CsvRowSerializationSchema(_RowSchema, SerializationSchema):
                 DeclarationValueError: It is something else.
             """
             if delimiter not in ("\n", "\r", "\r\n", ""):
-                msg = f"Unsupported new line delimiter, got {shown(delimiter)}; give \\n, \\r, \\r\\n or nothing"
+                msg = f"Unsupported new line delimiter, got {short_repr(delimiter)}; give \\n, \\r, \\r\\n or nothing"
                 raise DeclarationValueError(msg)
             return self._with(line=delimiter)
 
@@ -619,10 +619,10 @@ class CsvSchemaBuilder(_Builder):
             name: Not used.
 
         Raises:
-            HostError: Always.
+            SparkSetupError: Always.
         """
         msg = f"a file of CSV has the columns of its schema, got set_any_property_name({name!r}); declare them all"
-        raise HostError(msg)
+        raise SparkSetupError(msg)
 
     def disable_array_element_separator(self) -> CsvSchemaBuilder:
         """Have each list hold one element, the whole field."""
@@ -638,7 +638,7 @@ class CsvSchemaBuilder(_Builder):
             DeclarationValueError: There is no such column.
         """
         if type(index) is not int or not 0 <= index < len(self._columns):
-            msg = f"a column has a position from 0 to {len(self._columns) - 1}, got {shown(index)}; give one of them"
+            msg = f"a column has a position from 0 to {len(self._columns) - 1}, got {short_repr(index)}; give one of them"
             raise DeclarationValueError(msg)
         self._columns[index] = attrs.evolve(self._columns[index], separator="")
         return self
@@ -682,7 +682,7 @@ class CsvSchemaBuilder(_Builder):
             DeclarationValueError: It is something else.
         """
         if separator not in ("\n", "\r", "\r\n"):
-            msg = f"a line ends with \\n, \\r or \\r\\n, got {shown(separator)}; give one of them"
+            msg = f"a line ends with \\n, \\r or \\r\\n, got {short_repr(separator)}; give one of them"
             raise DeclarationValueError(msg)
         return self._with(line=separator)
 
@@ -743,7 +743,7 @@ class CsvSchemaBuilder(_Builder):
     def _add(self, name: str, data_type: Any, separator: str | None = None) -> CsvSchemaBuilder:
         """Add a column of values, or of lists of them if there is a separator."""
         if not isinstance(name, str):
-            msg = f"a column has a name, got {shown(name)}; give text"
+            msg = f"a column has a name, got {short_repr(name)}; give text"
             raise DeclarationTypeError(msg)
         found = as_data_type(data_type)
         kind, column = found.type_info, found.column
@@ -796,7 +796,7 @@ class CsvReaderFormat(StreamFormat):
         """Yield the rows of a file.
 
         Raises:
-            HostError: The file is not as declared.
+            SparkSetupError: The file is not as declared.
         """
         # A file of Windows may begin with the mark of its encoding.
         with io.TextIOWrapper(open_to_read(path), encoding="utf-8-sig", newline="") as text:
@@ -832,7 +832,7 @@ class _Records:
                 f"a file of CSV is as its schema declares, got line {self._number} of "
                 f"{str(self._path)!r}: {shown_error(error)}; mend the file or the schema"
             )
-            raise HostError(msg) from error
+            raise SparkSetupError(msg) from error
 
     def _next(self, records: Iterator[list[str]]) -> list[str] | None:
         self._is_start = True
@@ -879,7 +879,7 @@ class CsvBulkWriters:
 def _check_csv_schema(schema: Any) -> CsvSchema:
     if not isinstance(schema, CsvSchema):
         remedy = instance_of(CsvSchema, schema, "make it by CsvSchema.builder()")
-        msg = f"it takes a CsvSchema, got {shown(schema)}; {remedy}"
+        msg = f"it takes a CsvSchema, got {short_repr(schema)}; {remedy}"
         raise DeclarationTypeError(msg)
     return schema
 
@@ -904,7 +904,7 @@ class _CsvFileWriter:
         try:
             return self._file.write(self._lines.line(value))
         except StateValueError as error:
-            msg = f"a file has rows of its schema, got {shown(value)}: {error}"
+            msg = f"a file has rows of its schema, got {short_repr(value)}: {error}"
             raise OutputError(msg) from error
 
     def finish(self) -> None:

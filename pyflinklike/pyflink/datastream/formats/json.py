@@ -12,8 +12,13 @@ from typing import Any, NoReturn
 import msgspec
 import pyarrow as pa
 
-from pyflinklike._messages import shown
-from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, HostError, OutputError
+from pyflinklike._messages import short_repr
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    OutputError,
+    SparkSetupError,
+)
 from pyflinklike.pyflink._graph.serialization import (
     DeserializationSchema,
     SerializationSchema,
@@ -121,10 +126,10 @@ class JsonRowDeserializationSchema(DeserializationSchema):
                 json_schema: Any text.
 
             Raises:
-                HostError: Always.
+                SparkSetupError: Always.
             """
             msg = "the type of rows is not made of a JSON schema, got json_schema; give type_info(Types.ROW_NAMED(...))"
-            raise HostError(msg)
+            raise SparkSetupError(msg)
 
         def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
             """Raise an error for a missing field."""
@@ -184,7 +189,7 @@ class JsonRowSerializationSchema(SerializationSchema):
         try:
             return msgspec.json.encode(self._write(self._type_info.converted(element)))
         except TypeError as error:
-            msg = f"JsonRowSerializationSchema writes {self._type_info!r}, got {shown(element)}: {error}"
+            msg = f"JsonRowSerializationSchema writes {self._type_info!r}, got {short_repr(element)}: {error}"
             raise OutputError(msg) from error
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -216,7 +221,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 
 def _row_type(type_info: Any) -> RowTypeInfo:
     if not isinstance(type_info, RowTypeInfo):
-        msg = f"Typeinfo should be set to one of rows, got {shown(type_info)}; give for example Types.ROW_NAMED(['id'], [Types.INT()])"
+        msg = f"Typeinfo should be set to one of rows, got {short_repr(type_info)}; give for example Types.ROW_NAMED(['id'], [Types.INT()])"
         raise DeclarationTypeError(msg)
     return type_info
 
@@ -272,7 +277,7 @@ class _ObjectReader(_JsonConverter):
             if is_whole and isinstance(node, Decimal) and node == node.to_integral_value():
                 return int(node)
             if isinstance(node, (list, dict)) and not is_text:
-                msg = f"one value is wanted, got {shown(node)}"
+                msg = f"one value is wanted, got {short_repr(node)}"
                 raise ValueError(msg)
             return parse(_text_of(node))
 

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyflinklike._checks import check_count
-from pyflinklike._messages import shown, shown_error
-from pyflinklike.errors import HostError, OutputError, StateValueError
+from pyflinklike._messages import short_repr, shown_error
+from pyflinklike.errors import OutputError, SparkSetupError, StateValueError
 from pyflinklike.pyflink._graph.files import (
     BulkFormat,
     BulkWriter,
@@ -137,7 +137,7 @@ class ParquetColumnarRowInputFormat(BulkFormat):
         """Yield the rows of a file.
 
         Raises:
-            HostError: The file is damaged, or is not as declared.
+            SparkSetupError: The file is damaged, or is not as declared.
         """
         unit = "ns" if _has_nanoseconds(self._row_type.column) else "us"
         try:
@@ -153,7 +153,7 @@ class ParquetColumnarRowInputFormat(BulkFormat):
                 f"a file of Parquet cannot be read, got {str(path)!r}: {shown_error(error)}; write it "
                 "again, or take it away"
             )
-            raise HostError(msg) from error
+            raise SparkSetupError(msg) from error
 
     def _rows(self, file: pq.ParquetFile, path: Path) -> Iterator[Any]:
         declared, names = self._row_type, self._find_names(file.schema_arrow.names, path)
@@ -308,7 +308,7 @@ class _AvroParquetWriters(BulkWriterFactory):
             try:
                 return to_row(self.records.converted(value))
             except StateValueError as error:
-                msg = f"a file has records of its schema, got {shown(value)}: {error}"
+                msg = f"a file has records of its schema, got {short_repr(value)}: {error}"
                 raise OutputError(msg) from error
 
         return _ParquetWriter(self.rows, file, row_of)
@@ -346,7 +346,7 @@ class _ParquetWriter:
         try:
             self._rows.append(self._kind.converted(row))
         except StateValueError as error:
-            msg = f"a file has rows of its type, got {shown(row)}: {error}"
+            msg = f"a file has rows of its type, got {short_repr(row)}: {error}"
             raise OutputError(msg) from error
         if len(self._rows) >= _BATCH:
             self._make_columns()
@@ -394,7 +394,7 @@ class _ParquetWriter:
 def _no_room(field: pa.Field, value: Any, error: Exception) -> OutputError:
     nulls = "" if field.nullable else " and never None"
     msg = (
-        f"the column {field.name!r} of a file is {field.type}{nulls}, got {shown(value)}: "
+        f"the column {field.name!r} of a file is {field.type}{nulls}, got {short_repr(value)}: "
         f"{shown_error(error)}; declare the column wider, or round the value"
     )
     return OutputError(msg)
@@ -546,7 +546,7 @@ class _ColumnReader:
             kind: The type of its values.
 
         Raises:
-            HostError: The file may have other values than those of the declared type.
+            SparkSetupError: The file may have other values than those of the declared type.
         """
         cast, convert = self._plan(where, found, field.type, kind)
         if convert is same and field.nullable:
@@ -650,7 +650,7 @@ class _ColumnReader:
         """Return the values of a column.
 
         Raises:
-            HostError: One does not fit the declared type.
+            SparkSetupError: One does not fit the declared type.
         """
         cast, convert = plan
         try:
@@ -676,12 +676,12 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or is_fixed)
 
 
-def _other_file(path: str, got: str, where: str) -> HostError:
+def _other_file(path: str, got: str, where: str) -> SparkSetupError:
     msg = (
         f"a file of Parquet is as its row_type declares, got {got}, in {path!r}; declare {where!r} as "
         "it is in the file, or read other files"
     )
-    return HostError(msg)
+    return SparkSetupError(msg)
 
 
 def _instants_of(file: pq.ParquetFile) -> set[str]:

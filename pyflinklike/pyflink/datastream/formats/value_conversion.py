@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.pyflink._graph.sinks import java_text
 from pyflinklike.types import TypeInformation
@@ -218,7 +218,7 @@ def check_kind(value: Any, kind: type) -> Any:
     """
     if not isinstance(value, kind):
         wanted = "an array" if kind is list else "an object"
-        msg = f"{wanted} is wanted, got {shown(value)}"
+        msg = f"{wanted} is wanted, got {short_repr(value)}"
         raise ValueError(msg)  # noqa: TRY004  it is what was written that is wrong
     return value
 

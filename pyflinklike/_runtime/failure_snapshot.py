@@ -37,7 +37,7 @@ from pyflinklike._changelog.damage import decoding
 from pyflinklike._changelog.entry_codec import decode_entries, encode_entries
 from pyflinklike._changelog.segments import Declaration, Section, Segment, read_segment
 from pyflinklike._clock import Clock, TimeDomain
-from pyflinklike._messages import shown, shown_state
+from pyflinklike._messages import short_repr, shown_state
 from pyflinklike._runtime.timer_queue import UndoableTimerQueue
 from pyflinklike.errors import (
     CorruptStateError,
@@ -48,8 +48,8 @@ from pyflinklike.errors import (
 )
 from pyflinklike.functions.process_functions import NamespacedFunction
 from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
-from pyflinklike.state.staged_tables import StagedTables
 from pyflinklike.state.table import RESERVED_PREFIX, Shape, Table, TableChanges, TableSpec
+from pyflinklike.state.write_buffer import BufferedTables
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.pickled_type import PickledByteArrayTypeInfo
@@ -295,7 +295,7 @@ class CapsuleMaker:
     """
 
     _writer: CapsuleWriter
-    _staged: StagedTables
+    _staged: BufferedTables
     _queues: Sequence[UndoableTimerQueue]
     _allow_pickle: bool
 
@@ -370,7 +370,7 @@ def _by_namespace(rows: Iterable[Any]) -> list[Any]:
     try:
         return sorted(rows, key=lambda row: row[0][1])
     except TypeError:  # of a class of the user that has no order
-        return sorted(rows, key=lambda row: shown(row[0][1]))
+        return sorted(rows, key=lambda row: short_repr(row[0][1]))
 
 
 # Reading
@@ -392,7 +392,7 @@ def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
     if isinstance(capsule, (bytearray, memoryview)):  # as Spark has binary columns
         capsule = bytes(capsule)
     if not isinstance(capsule, bytes):
-        msg = f"a capsule is the bytes of a dead letter's column, got {shown(capsule)}"
+        msg = f"a capsule is the bytes of a dead letter's column, got {short_repr(capsule)}"
         why = (
             "; it is null where capsule_bytes was too small, or the element could not be written"
             if capsule is None
@@ -500,7 +500,7 @@ def _read_plain(element: bytes) -> Any:
     try:
         return _decode_plain(element)
     except DAMAGE as error:
-        msg = f"{_WHERE}: its element must be a plain value, got {shown(element)}: {error}"
+        msg = f"{_WHERE}: its element must be a plain value, got {short_repr(element)}: {error}"
         raise CorruptStateError(f"{msg}; take another letter") from error
 
 

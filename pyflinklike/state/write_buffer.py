@@ -2,7 +2,7 @@
 """Tables whose writes wait until the call that made them has succeeded.
 
 If the record of a call that fails becomes a dead letter, the call must leave nothing behind.  So a
-`StagedTables` stands between the states and the backend.  While a call is under way, writes go to
+`BufferedTables` stands between the states and the backend.  While a call is under way, writes go to
 an overlay that reads look at first.  When the call has succeeded, they go to the backend's table;
 when it has failed, they are dropped.  The backend never sees them, so that what it would log, keep
 or count is exactly what it would be without the call.
@@ -31,7 +31,7 @@ from pyflinklike.state.table import (
     TableSpec,
 )
 
-__all__ = ["Stage", "StageMark", "StagedTable", "StagedTables"]
+__all__ = ["BufferedTables", "StageMark", "StagedTable", "WriteBuffer"]
 
 
 class StageMark(NamedTuple):
@@ -46,7 +46,7 @@ class StageMark(NamedTuple):
     later: int
 
 
-class Stage:
+class WriteBuffer:
     """What a call that is under way has written.
 
     Args:
@@ -110,7 +110,7 @@ class Stage:
             change()
 
 
-class StagedTables:
+class BufferedTables:
     """The tables of one operator, each with an overlay.
 
     Args:
@@ -122,7 +122,7 @@ class StagedTables:
         self._staged: dict[str, StagedTable] = {}
         self.current = tables.current
         self.is_persistent = tables.is_persistent
-        self.stage = Stage(tables.current)
+        self.stage = WriteBuffer(tables.current)
         """What the call that is under way has written."""
         self.made: list[Table] = []
         """The backend's tables that were made so far, which have nothing of that call."""
@@ -147,7 +147,7 @@ class StagedTable:
         stage: What the call that is under way has written.
     """
 
-    def __init__(self, table: Table, key: TableKey, stage: Stage) -> None:
+    def __init__(self, table: Table, key: TableKey, stage: WriteBuffer) -> None:
         self.spec = table.spec
         self.overlay: dict[Any, Any] = {}
         """What the call has written, by key."""
@@ -277,7 +277,7 @@ _UNKNOWN: Any = object()
 class StagedSingleTable(StagedTable):
     """One entry for each key; the overlay has the entry of a key, `MISSING` if it is deleted."""
 
-    def __init__(self, table: Table, key: TableKey, stage: Stage) -> None:
+    def __init__(self, table: Table, key: TableKey, stage: WriteBuffer) -> None:
         super().__init__(table, key, stage)
         # Functions read and write such a table for every record.
         self._get, self._put = table.get, table.put
@@ -298,7 +298,7 @@ class StagedSingleTable(StagedTable):
             if not stage.is_open:
                 self._table.put(user_key, entry)
                 return
-            stage.has_changed = True  # `Stage.add` written out: a call per record less
+            stage.has_changed = True  # `WriteBuffer.add` written out: a call per record less
             stage.written.append(self)
         overlay[self._key.key] = entry
 
@@ -346,7 +346,7 @@ class _Unread:
     key: Any
 
 
-class _Written:
+class _BufferedWrites:
     """What a call has written under one key.  Made for almost every record, so it is bare."""
 
     __slots__ = ("appended", "end", "entries", "first", "gone", "is_cleared")
@@ -365,9 +365,9 @@ class _Written:
         self.end = 0
         """The position of what is appended next."""
 
-    def copy(self) -> _Written:
+    def copy(self) -> _BufferedWrites:
         """Return a copy, which no write changes."""
-        made = _Written()
+        made = _BufferedWrites()
         made.is_cleared, made.gone, made.entries = self.is_cleared, self.gone, dict(self.entries)
         made.appended, made.first, made.end = list(self.appended), self.first, self.end
         return made
@@ -381,7 +381,7 @@ class StagedMapTable(StagedTable):
         key = self._key.key
         mine = self.overlay.get(key)
         if mine is None:
-            mine = _Written()
+            mine = _BufferedWrites()
             if not self.overlay:
                 self._stage.add(self)
             self.overlay[key] = mine
@@ -425,7 +425,7 @@ class StagedMapTable(StagedTable):
             self._table.clear()
         elif not self.is_empty():
             self._mine()
-            self.overlay[self._key.key] = mine = _Written()
+            self.overlay[self._key.key] = mine = _BufferedWrites()
             mine.is_cleared = True
 
     def items(self) -> list[tuple[Any, Entry]]:
@@ -433,7 +433,7 @@ class StagedMapTable(StagedTable):
         mine = self.overlay.get(self._key.key)
         return list(self._table.items() if mine is None else self._merge(mine))
 
-    def _merge(self, mine: _Written) -> Iterator[tuple[Any, Entry]]:
+    def _merge(self, mine: _BufferedWrites) -> Iterator[tuple[Any, Entry]]:
         """Yield the items of the backend's table as the call has changed them, then its new ones."""
         seen = set()
         for user_key, entry in () if mine.is_cleared else self._table.items():

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pyflinklike._checks import is_int64
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.user_errors import hint, where_raised
 from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
@@ -31,12 +31,12 @@ from pyflinklike.types.frozen_keys import key_group_of
 __all__ = [
     "Channel",
     "CollectStation",
-    "Exit",
     "KeyByStation",
+    "Output",
     "Send",
     "SinkStation",
     "SourceStation",
-    "Station",
+    "StreamOperator",
     "TimestampStation",
     "WatermarkMaker",
     "converter_of",
@@ -70,7 +70,7 @@ class Channel(NamedTuple):
     keyed: Callable[[Any, Any, int | None], None] | None = None
 
 
-class Exit(NamedTuple):
+class Output(NamedTuple):
     """The receivers of an instance's outputs.
 
     Args:
@@ -111,14 +111,14 @@ class Gate:
         return advance
 
 
-class Station:
+class StreamOperator:
     """An instance of a node; this class passes on what it gets, as `Union` does.
 
     Args:
         out: Takes its outputs.
     """
 
-    def __init__(self, out: Exit) -> None:
+    def __init__(self, out: Output) -> None:
         self._gate = Gate(self._on_watermark)
         self._out = out
 
@@ -203,7 +203,7 @@ def guard_call(call: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
 
 def _failure(name: str, value: Any, error: Exception) -> UserFunctionError:
     where = f"{where_raised(error)}{hint(error, has_timestamp=True)}"
-    msg = f"{name} failed for element {shown(value)}: {shown_error(error)}{where}"
+    msg = f"{name} failed for element {short_repr(value)}: {shown_error(error)}{where}"
     return UserFunctionError(msg)
 
 
@@ -307,8 +307,8 @@ def _by_partitioner(node: Partition, elements: list[Send]) -> Send:
         chosen = partition(key_of(value), count)
         if not isinstance(chosen, int) or not 0 <= chosen < count:
             msg = (
-                f"a partitioner gives a number from 0 to {count - 1}, got {shown(chosen)} for "
-                f"element {shown(value)}; take it modulo the number of partitions"
+                f"a partitioner gives a number from 0 to {count - 1}, got {short_repr(chosen)} for "
+                f"element {short_repr(value)}; take it modulo the number of partitions"
             )
             raise UserFunctionError(msg)
         elements[chosen](value, timestamp)
@@ -316,7 +316,7 @@ def _by_partitioner(node: Partition, elements: list[Send]) -> Send:
     return send
 
 
-class KeyByStation(Station):
+class KeyByStation(StreamOperator):
     """Gives elements keys, and sends all elements of a key to one instance.
 
     Args:
@@ -329,7 +329,7 @@ class KeyByStation(Station):
 
     def __init__(
         self,
-        out: Exit,
+        out: Output,
         node: KeyBy,
         consumers: Sequence[Sequence[Channel]],
         key_groups: int,
@@ -409,7 +409,7 @@ class WatermarkMaker:
         out: Takes the watermarks.
     """
 
-    def __init__(self, strategy: WatermarkStrategy, out: Exit) -> None:
+    def __init__(self, strategy: WatermarkStrategy, out: Output) -> None:
         self._watermark_after, self._out = strategy.watermark_after, out.watermark
         self._greatest: int | None = None
         self._last = MIN_WATERMARK
@@ -442,7 +442,7 @@ def _assign_times(assigner: TimestampAssigner | None) -> Send | None:
         found = extract(value, MIN_WATERMARK if timestamp is None else timestamp)
         if not is_int64(found):
             msg = (
-                f"{name} gives an int of ms, got {shown(found)} for element {shown(value)}; "
+                f"{name} gives an int of ms, got {short_repr(found)} for element {short_repr(value)}; "
                 "convert it, for example int(seconds * 1000)"
             )
             raise UserFunctionError(msg)
@@ -451,7 +451,7 @@ def _assign_times(assigner: TimestampAssigner | None) -> Send | None:
     return time_of  # type: ignore[return-value]
 
 
-class SourceStation(Station):
+class SourceStation(StreamOperator):
     """Reads its share of a source.
 
     Args:
@@ -461,7 +461,7 @@ class SourceStation(Station):
     """
 
     def __init__(
-        self, out: Exit, elements: Iterator[tuple[Any, int | None]], strategy: WatermarkStrategy
+        self, out: Output, elements: Iterator[tuple[Any, int | None]], strategy: WatermarkStrategy
     ) -> None:
         super().__init__(out)
         self.maker = WatermarkMaker(strategy, out)
@@ -507,7 +507,7 @@ class SourceStation(Station):
         self._out.watermark(MAX_WATERMARK)
 
 
-class TimestampStation(Station):
+class TimestampStation(StreamOperator):
     """Gives elements other times; of earlier watermarks only the last one passes.
 
     Args:
@@ -515,7 +515,7 @@ class TimestampStation(Station):
         strategy: The rule for times and watermarks.
     """
 
-    def __init__(self, out: Exit, strategy: WatermarkStrategy) -> None:
+    def __init__(self, out: Output, strategy: WatermarkStrategy) -> None:
         super().__init__(out)
         self.maker = WatermarkMaker(strategy, out)
         self._time_of: Any = _assign_times(strategy.assigner)
@@ -539,12 +539,12 @@ class TimestampStation(Station):
 # Sinks
 
 
-def nowhere() -> Exit:
+def nowhere() -> Output:
     """Return the exit of an instance that has no readers."""
-    return Exit(lambda _, __: None, {}, lambda _: None)
+    return Output(lambda _, __: None, {}, lambda _: None)
 
 
-class SinkStation(Station):
+class SinkStation(StreamOperator):
     """Writes elements to a sink."""
 
     def __init__(self, writer: SinkWriter) -> None:
@@ -555,7 +555,7 @@ class SinkStation(Station):
         return self.writer.write
 
 
-class CollectStation(Station):
+class CollectStation(StreamOperator):
     """Keeps elements for the program.
 
     Args:

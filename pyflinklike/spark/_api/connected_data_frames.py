@@ -22,7 +22,7 @@ from pyflinklike.functions.process_functions import (
     CoMapFunction,
     KeyedCoProcessFunction,
 )
-from pyflinklike.spark._api.inputs import InputOf, TwoInputs
+from pyflinklike.spark._api.inputs import InputOf, TwoFrames
 from pyflinklike.spark._api.query import apply_function
 from pyflinklike.spark._plan.process_options import (
     ProcessOptions,
@@ -34,13 +34,13 @@ from pyflinklike.spark._plan.session import check_watermark_policy
 from pyflinklike.state.fold_functions import Function
 
 __all__ = [
-    "KeyedConnectedStreams",
+    "KeyedConnectedDataFrames",
     "check_both_stream",
     "connect",
 ]
 
 
-class KeyedConnectedStreams:
+class KeyedConnectedDataFrames:
     """Two keyed DataFrames for one function.
 
     Made by `connect(a, b).key_by(...)` and by `key_by(a, ...).connect(key_by(b, ...))`.
@@ -71,7 +71,7 @@ class KeyedConnectedStreams:
                 and event timers need it.  A stream without a watermark gets one on this column.
                 The watermark of the function is the smaller one of both inputs': an input
                 without records holds the timers back, as in Flink.
-            state_backend: As `KeyedStream.process` takes it, like all options that follow.
+            state_backend: As `KeyedDataFrame.process` takes it, like all options that follow.
             max_parallelism: Number of key groups.
             uid: Names the operator.
             side_outputs: The tags whose outputs are wanted.
@@ -83,7 +83,7 @@ class KeyedConnectedStreams:
             output_event_time: The column of the result that holds its event time; by default a
                 timestamp column with the name of the first input's.
             before_watermark: A boolean column of both inputs, or a pair of names (None for an input
-                without such a column), as `KeyedStream.process` takes it.
+                without such a column), as `KeyedDataFrame.process` takes it.
             output_before_watermark: The name of a column to add to the result, true for outputs
                 that came before the watermark.
             arrival_order: Whether records with an event time are processed as they arrived, not
@@ -95,11 +95,11 @@ class KeyedConnectedStreams:
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
-            HostError: The settings of the session rule it out, or the savepoint holds timers that
+            SparkSetupError: The settings of the session rule it out, or the savepoint holds timers that
                 the query could not fire.
             CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
         """
-        check_function(function, KeyedCoProcessFunction, "KeyedConnectedStreams.process")
+        check_function(function, KeyedCoProcessFunction, "KeyedConnectedDataFrames.process")
         given = ProcessOptions.of(options, TwoInputProcessOptions)
         return apply_function(
             function, connect(self._first, self._second, given), output_type, given
@@ -119,7 +119,7 @@ class KeyedConnectedStreams:
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        check_function(function, CoMapFunction, "KeyedConnectedStreams.map")
+        check_function(function, CoMapFunction, "KeyedConnectedDataFrames.map")
         return self._map(function, output_type, options)
 
     def flat_map(
@@ -136,7 +136,7 @@ class KeyedConnectedStreams:
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        check_function(function, CoFlatMapFunction, "KeyedConnectedStreams.flat_map")
+        check_function(function, CoFlatMapFunction, "KeyedConnectedDataFrames.flat_map")
         return self._map(function, output_type, options)
 
     def _map(self, function: Function, output_type: Any, options: TwoInputOptions) -> DataFrame:
@@ -147,17 +147,17 @@ class KeyedConnectedStreams:
         )
 
 
-def connect(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoInputs:
+def connect(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoFrames:
     """Make one input of two keyed DataFrames.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: A column cannot be the event time, or cannot
             say which records come before the watermark.
-        HostError: The session's watermark would be the greater one of both.
+        SparkSetupError: The session's watermark would be the greater one of both.
     """
     times = _event_times_of(options.event_time)
     before = _phases_of(options.before_watermark)
-    source = TwoInputs(
+    source = TwoFrames(
         *(
             each(attrs.evolve(options, event_time=time, before_watermark=phase))
             for each, time, phase in zip((first, second), times, before)

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 import attrs
 
 from pyflinklike._clock import Clock, TimeDomain
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._runtime.call_contexts import (
     CallContext,
     ClockReadings,
     OperatorRuntimeContext,
 )
-from pyflinklike._runtime.calls import FunctionCalls
-from pyflinklike._runtime.capsule import BROADCAST, Called
+from pyflinklike._runtime.failure_snapshot import BROADCAST, Called
+from pyflinklike._runtime.invokers import UserFunctionInvoker
 from pyflinklike.errors import DeclarationError, OutputError, StateAccessError
 from pyflinklike.functions.contexts import TimerService
 from pyflinklike.functions.process_functions import (
@@ -43,7 +43,7 @@ from pyflinklike.state.table import Entry, Table, Tables, TableSpec
 from pyflinklike.types import TypeInformation
 
 __all__ = [
-    "BroadcastCalls",
+    "BroadcastInvoker",
     "BroadcastStates",
     "KeyedReadContext",
     "UnkeyedReadContext",
@@ -51,7 +51,7 @@ __all__ = [
 
 
 @attrs.frozen
-class BroadcastCalls(FunctionCalls):
+class BroadcastInvoker(UserFunctionInvoker):
     """Calls a `KeyedBroadcastProcessFunction` or a `BroadcastProcessFunction`.
 
     Args:
@@ -117,7 +117,7 @@ class BroadcastCalls(FunctionCalls):
             parts.current.key, clock.timestamp = NO_KEY, None
 
     def repeat(self, called: Called) -> None:
-        """Make a call again that failed elsewhere, as `FunctionCalls` does."""
+        """Make a call again that failed elsewhere, as `UserFunctionInvoker` does."""
         if called.kind != BROADCAST:
             super().repeat(called)
             return
@@ -155,7 +155,7 @@ class BroadcastCalls(FunctionCalls):
             if given is not None:
                 msg = (
                     "the function of apply_to_keyed_state gives nothing, got "
-                    f"{shown(given)} for key {shown(thaw(key))}; collect what is to be put out "
+                    f"{short_repr(given)} for key {short_repr(thaw(key))}; collect what is to be put out "
                     "in a list, and yield it afterwards"
                 )
                 raise OutputError(msg)
@@ -230,7 +230,7 @@ class BroadcastStates:
         ):
             msg = (
                 f"get_broadcast_state takes a descriptor that broadcast(...) was given, got "
-                f"{shown(descriptor)}; it was given those of {sorted(self._states)}: name it there"
+                f"{short_repr(descriptor)}; it was given those of {sorted(self._states)}: name it there"
             )
             raise DeclarationError(msg)
         return made

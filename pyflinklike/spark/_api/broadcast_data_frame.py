@@ -23,8 +23,8 @@ from pyflinklike.functions.process_functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
 )
+from pyflinklike.spark._api.connected_data_frames import check_both_stream
 from pyflinklike.spark._api.inputs import SORT_TIME, InputOf, OneInput, times_of, unite
-from pyflinklike.spark._api.keyed_connected_streams import check_both_stream
 from pyflinklike.spark._api.query import apply_function
 from pyflinklike.spark._plan.event_time import has_watermark
 from pyflinklike.spark._plan.process_options import (
@@ -35,20 +35,20 @@ from pyflinklike.spark._plan.process_options import (
 )
 from pyflinklike.spark._plan.session import check_watermark_policy, time_zone_of
 from pyflinklike.spark._wire.key_hash import group_or_hash, key_group
-from pyflinklike.spark._wire.own_columns import ARRIVAL, INPUT, KEY_GROUP
 from pyflinklike.spark._wire.record_readers import BroadcastReader
+from pyflinklike.spark._wire.system_columns import ARRIVAL, INPUT, KEY_GROUP
 from pyflinklike.state.broadcast_state import broadcast_spec
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.types import Types
 
-__all__ = ["BroadcastConnectedStream", "BroadcastStream", "broadcast"]
+__all__ = ["BroadcastConnectedDataFrame", "BroadcastDataFrame", "broadcast"]
 
 
 def broadcast(
     df: DataFrame,
     *broadcast_state_descriptors: MapStateDescriptor[Any, Any],
     event_time: str | None = None,
-) -> BroadcastStream:
+) -> BroadcastDataFrame:
     """Have every parallel instance of a function see every record of a DataFrame.
 
     Args:
@@ -64,10 +64,10 @@ def broadcast(
         DeclarationTypeError: An argument is of the wrong kind.
         DeclarationValueError: There is no descriptor, two have one name, or entries would expire.
     """
-    return BroadcastStream(df, broadcast_state_descriptors, event_time)
+    return BroadcastDataFrame(df, broadcast_state_descriptors, event_time)
 
 
-class BroadcastStream:
+class BroadcastDataFrame:
     """A broadcast DataFrame, to be connected with another one; made by `broadcast`."""
 
     def __init__(
@@ -94,13 +94,13 @@ class BroadcastStream:
         """The records."""
 
 
-class BroadcastConnectedStream:
+class BroadcastConnectedDataFrame:
     """A DataFrame, keyed or not, and a broadcast one, for one function.
 
     Made by `key_by(df, ...).connect(broadcast(...))` and by `connect(df, broadcast(...))`.
     """
 
-    def __init__(self, main: InputOf, broadcast_stream: BroadcastStream) -> None:
+    def __init__(self, main: InputOf, broadcast_stream: BroadcastDataFrame) -> None:
         check_both_stream(main(ProcessOptions()).df, broadcast_stream.input.df)
         self._main, self._broadcast = main, broadcast_stream
 
@@ -122,7 +122,7 @@ class BroadcastConnectedStream:
                 DataFrame is not keyed.  It is pickled to the workers and opened there.
             output_type: The type of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
             event_time: A timestamp column of the DataFrame that is not broadcast.
-            state_backend: As `KeyedStream.process` takes it, like all options that follow.
+            state_backend: As `KeyedDataFrame.process` takes it, like all options that follow.
             max_parallelism: Number of key groups, each of which has a copy of the broadcast state.
                 Without keys it is the number of partitions by default.
             uid: Names the operator.
@@ -145,12 +145,12 @@ class BroadcastConnectedStream:
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
-            HostError: The settings of the session rule it out, or the savepoint holds timers that
+            SparkSetupError: The settings of the session rule it out, or the savepoint holds timers that
                 the query could not fire.
             CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
         """
         given = ProcessOptions.of(options, KeyedProcessOptions)
-        source = WithBroadcast(self._main(given), self._broadcast.input)
+        source = FrameWithBroadcast(self._main(given), self._broadcast.input)
         _check_kind(function, has_keys=bool(source.columns))
         if source.df.isStreaming and has_watermark(source.rules.df):
             check_watermark_policy(source.df.sparkSession)
@@ -183,11 +183,11 @@ def _check_kind(function: Any, *, has_keys: bool) -> None:
             f"{type(function).__qualname__}; {remedy}, or subclass {wanted.__name__}"
         )
         raise DeclarationTypeError(msg)
-    check_function(function, wanted, "BroadcastConnectedStream")
+    check_function(function, wanted, "BroadcastConnectedDataFrame")
 
 
 @attrs.frozen
-class WithBroadcast:
+class FrameWithBroadcast:
     """The records of an input, keyed or not, and of a broadcast input.
 
     Args:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import attrs
 from pyspark.sql import DataFrame
 
-from pyflinklike._messages import shown
+from pyflinklike._messages import short_repr
 from pyflinklike._options import options_shown
 from pyflinklike._runtime.function_kinds import classes_of
 from pyflinklike._type_vars import Unpack
@@ -29,14 +29,14 @@ from pyflinklike.functions.element_functions import (
     as_map_function,
 )
 from pyflinklike.functions.process_functions import KeyedProcessFunction
-from pyflinklike.joins._spark import CoGroupedStreams, IntervalJoined, JoinedStreams
-from pyflinklike.spark._api.broadcast_streams import (
-    BroadcastConnectedStream,
-    BroadcastStream,
+from pyflinklike.joins._spark import CoGroupedDataFrames, IntervalJoined, JoinedDataFrames
+from pyflinklike.spark._api.broadcast_data_frame import (
+    BroadcastConnectedDataFrame,
+    BroadcastDataFrame,
     make_unkeyed,
 )
+from pyflinklike.spark._api.connected_data_frames import KeyedConnectedDataFrames, check_both_stream
 from pyflinklike.spark._api.inputs import InputOf, OneInput
-from pyflinklike.spark._api.keyed_connected_streams import KeyedConnectedStreams, check_both_stream
 from pyflinklike.spark._api.query import apply_function, use_savepoints
 from pyflinklike.spark._plan.process_options import (
     ElementOptions,
@@ -51,7 +51,7 @@ from pyflinklike.spark._plan.session import time_zone_of
 from pyflinklike.spark._wire.schema import key_type_of
 from pyflinklike.state.fold_functions import Function
 from pyflinklike.state_processor._spark import history
-from pyflinklike.windows._spark import WindowedStream
+from pyflinklike.windows._spark import WindowedDataFrame
 from pyflinklike.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
@@ -61,12 +61,12 @@ from pyflinklike.windows.assigners import (
 if TYPE_CHECKING:
     from pyflinklike.columns import KeyedBatchFunction
 
-__all__ = ["ConnectedStreams", "KeyedStream", "connect", "key_by"]
+__all__ = ["ConnectedDataFrames", "KeyedDataFrame", "connect", "key_by"]
 
 use_savepoints(history)
 
 
-def key_by(df: DataFrame, *columns: str) -> KeyedStream:
+def key_by(df: DataFrame, *columns: str) -> KeyedDataFrame:
     """Partition the records of a DataFrame by key.
 
     Args:
@@ -78,10 +78,10 @@ def key_by(df: DataFrame, *columns: str) -> KeyedStream:
         DeclarationTypeError: An argument is of the wrong kind, or a column cannot be a key.
         DeclarationValueError: There is no such column, or no column is given.
     """
-    return KeyedStream(df, columns)
+    return KeyedDataFrame(df, columns)
 
 
-class KeyedStream(Folds):
+class KeyedDataFrame(Folds):
     """Records of a DataFrame partitioned by key; made by `key_by`.
 
     Each method that makes a DataFrame takes the options of `process` by keyword.  Functions of
@@ -173,16 +173,16 @@ class KeyedStream(Folds):
 
         Returns:
             The main output; with `side_outputs` or `on_error`, all outputs, to be split by
-            `main_output`, `get_side_output` or `foreach_output`.
+            `main_output`, `get_side_output` or `foreach_batch_output`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
-            HostError: The settings of the session rule out keyed state, or the savepoint holds
+            SparkSetupError: The settings of the session rule out keyed state, or the savepoint holds
                 timers that the query could not fire.
             CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
                 do not have the key columns' types.
         """
-        check_function(function, classes_of(lambda kind: kind.stream == "KeyedStream"))
+        check_function(function, classes_of(lambda kind: kind.stream == "KeyedDataFrame"))
         given = ProcessOptions.of(options, KeyedProcessOptions)
         return apply_function(function, self._input(given), output_type, given)
 
@@ -248,7 +248,7 @@ class KeyedStream(Folds):
         """
         return self._each(as_filter_function(func), "Filter", self._df.schema, (), options)
 
-    def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+    def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedDataFrame:
         """Put the records of each key into windows.
 
         Args:
@@ -258,9 +258,9 @@ class KeyedStream(Folds):
         Raises:
             DeclarationTypeError: It is not an assigner.
         """
-        return WindowedStream(self._input, assigner)
+        return WindowedDataFrame(self._input, assigner)
 
-    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+    def count_window(self, size: int, slide: int = 0) -> WindowedDataFrame:
         """Put the records of each key into windows of a number of records.
 
         Args:
@@ -272,10 +272,10 @@ class KeyedStream(Folds):
             DeclarationTypeError, DeclarationValueError: A number is not a positive int.
         """
         if slide == 0:
-            return WindowedStream(self._input, CountTumblingWindowAssigner(size))
-        return WindowedStream(self._input, CountSlidingWindowAssigner(size, slide))
+            return WindowedDataFrame(self._input, CountTumblingWindowAssigner(size))
+        return WindowedDataFrame(self._input, CountSlidingWindowAssigner(size, slide))
 
-    def interval_join(self, other: KeyedStream, how: str = "inner") -> IntervalJoined:
+    def interval_join(self, other: KeyedDataFrame, how: str = "inner") -> IntervalJoined:
         """Join records of one key whose times are within an interval of each other.
 
         Args:
@@ -289,7 +289,7 @@ class KeyedStream(Folds):
         """
         return IntervalJoined(self._input, _input_of(other, "interval_join"), how)
 
-    def join(self, other: KeyedStream, how: str = "inner") -> JoinedStreams:
+    def join(self, other: KeyedDataFrame, how: str = "inner") -> JoinedDataFrames:
         """Join records of one key that lie in one window.
 
         Args:
@@ -301,9 +301,9 @@ class KeyedStream(Folds):
             DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
             DeclarationValueError: One is a stream and the other a batch, or there is no such join.
         """
-        return JoinedStreams(self._input, _input_of(other, "join"), how)
+        return JoinedDataFrames(self._input, _input_of(other, "join"), how)
 
-    def co_group(self, other: KeyedStream) -> CoGroupedStreams:
+    def co_group(self, other: KeyedDataFrame) -> CoGroupedDataFrames:
         """Group the records of both inputs of one key that lie in one window.
 
         Args:
@@ -313,17 +313,17 @@ class KeyedStream(Folds):
             DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
             DeclarationValueError: One is a stream and the other a batch.
         """
-        return CoGroupedStreams(self._input, _input_of(other, "co_group"))
+        return CoGroupedDataFrames(self._input, _input_of(other, "co_group"))
 
     @overload
-    def connect(self, other: KeyedStream) -> KeyedConnectedStreams: ...
+    def connect(self, other: KeyedDataFrame) -> KeyedConnectedDataFrames: ...
 
     @overload
-    def connect(self, other: BroadcastStream) -> BroadcastConnectedStream: ...
+    def connect(self, other: BroadcastDataFrame) -> BroadcastConnectedDataFrame: ...
 
     def connect(
-        self, other: KeyedStream | BroadcastStream
-    ) -> KeyedConnectedStreams | BroadcastConnectedStream:
+        self, other: KeyedDataFrame | BroadcastDataFrame
+    ) -> KeyedConnectedDataFrames | BroadcastConnectedDataFrame:
         """Have one function process the records of this keyed DataFrame and of another one.
 
         Args:
@@ -333,15 +333,15 @@ class KeyedStream(Folds):
             DeclarationTypeError: It is neither, or its keys have other types.
             DeclarationValueError: One is a stream and the other a batch.
         """
-        if isinstance(other, BroadcastStream):
-            return BroadcastConnectedStream(self._input, other)
-        if not isinstance(other, KeyedStream):
+        if isinstance(other, BroadcastDataFrame):
+            return BroadcastConnectedDataFrame(self._input, other)
+        if not isinstance(other, KeyedDataFrame):
             msg = (
                 f"connect takes a keyed or a broadcast DataFrame, got {other!r}; call key_by or "
                 "broadcast on it first"
             )
             raise DeclarationTypeError(msg)
-        return KeyedConnectedStreams(self._input, other._input)
+        return KeyedConnectedDataFrames(self._input, other._input)
 
     def _each(
         self,
@@ -365,23 +365,23 @@ class KeyedStream(Folds):
 
 
 def _input_of(other: Any, what: str) -> InputOf:
-    if not isinstance(other, KeyedStream):
-        msg = f"{what} takes a keyed DataFrame, got {shown(other)}; call key_by on it first"
+    if not isinstance(other, KeyedDataFrame):
+        msg = f"{what} takes a keyed DataFrame, got {short_repr(other)}; call key_by on it first"
         raise DeclarationTypeError(msg)
     return other._input
 
 
 @overload
-def connect(first: DataFrame, second: DataFrame) -> ConnectedStreams: ...
+def connect(first: DataFrame, second: DataFrame) -> ConnectedDataFrames: ...
 
 
 @overload
-def connect(first: DataFrame, second: BroadcastStream) -> BroadcastConnectedStream: ...
+def connect(first: DataFrame, second: BroadcastDataFrame) -> BroadcastConnectedDataFrame: ...
 
 
 def connect(
-    first: DataFrame, second: DataFrame | BroadcastStream
-) -> ConnectedStreams | BroadcastConnectedStream:
+    first: DataFrame, second: DataFrame | BroadcastDataFrame
+) -> ConnectedDataFrames | BroadcastConnectedDataFrame:
     """Have one function process the records of two DataFrames.
 
     Args:
@@ -393,14 +393,14 @@ def connect(
         DeclarationTypeError: One is not a DataFrame.
         DeclarationValueError: One is a stream and the other a batch.
     """
-    if not isinstance(second, BroadcastStream):
-        return ConnectedStreams(first, second)
+    if not isinstance(second, BroadcastDataFrame):
+        return ConnectedDataFrames(first, second)
     _check_frame(first)
     check_columns(first)
-    return BroadcastConnectedStream(lambda options: make_unkeyed(first, options), second)
+    return BroadcastConnectedDataFrame(lambda options: make_unkeyed(first, options), second)
 
 
-class ConnectedStreams:
+class ConnectedDataFrames:
     """Two DataFrames for one function; made by `connect`."""
 
     def __init__(self, first: DataFrame, second: DataFrame) -> None:
@@ -411,7 +411,7 @@ class ConnectedStreams:
 
     def key_by(
         self, columns1: str | Sequence[str], columns2: str | Sequence[str] | None = None
-    ) -> KeyedConnectedStreams:
+    ) -> KeyedConnectedDataFrames:
         """Partition the records of both DataFrames by key.
 
         Args:
@@ -422,8 +422,8 @@ class ConnectedStreams:
             DeclarationTypeError: A column cannot be a key, or the keys have other types.
             DeclarationValueError: There is no such column.
         """
-        first = KeyedStream(self._first, _names(columns1))
-        second = KeyedStream(self._second, _names(columns1 if columns2 is None else columns2))
+        first = KeyedDataFrame(self._first, _names(columns1))
+        second = KeyedDataFrame(self._second, _names(columns1 if columns2 is None else columns2))
         return first.connect(second)
 
 

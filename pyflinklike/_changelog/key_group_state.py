@@ -22,13 +22,13 @@ from pyflinklike._changelog.segments import Declaration, Section, Segment
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.state.table import RESERVED_PREFIX, Changes, Tables, TableSpec
-from pyflinklike.state.timer_agenda import Agenda
+from pyflinklike.state.timer_agenda import TimerHeap
 
-__all__ = ["KeyedStateBackend", "LocalStateBackend", "WorkingState"]
+__all__ = ["KeyGroupState", "KeyedStateBackend", "LocalStateBackend"]
 
 
 @attrs.define
-class WorkingState:
+class KeyGroupState:
     """The working state of one key group.
 
     Args:
@@ -50,7 +50,7 @@ class WorkingState:
     nonce: bytes = b""
     next_sequence: int = 0
     tables: dict[str, Any] = attrs.field(factory=dict)
-    timers: dict[TimeDomain, Agenda] = attrs.field(factory=dict)
+    timers: dict[TimeDomain, TimerHeap] = attrs.field(factory=dict)
     declared: dict[str, int] = attrs.field(factory=dict)
     declarations: dict[int, Declaration] = attrs.field(factory=dict)
     pending: dict[str, list[Section]] = attrs.field(factory=dict)
@@ -115,14 +115,14 @@ class KeyedStateBackend(Tables, Protocol):
     def count(self) -> int:
         """Count the entries of the key group in all tables."""
 
-    def take_warm(self, index: int) -> WorkingState | None:
+    def pop_cached(self, index: int) -> KeyGroupState | None:
         """Return the working state kept of a key group, or None, and keep it no more.
 
         Since it is no longer kept, a group whose batch fails is gone.  It may be stale: the caller
         compares its nonce with the head's.
         """
 
-    def keep_warm(self, state: WorkingState) -> None:
+    def cache(self, state: KeyGroupState) -> None:
         """Keep the working state of a committed key group for a later batch, if there is room."""
 
     def release(self) -> None:
@@ -140,7 +140,7 @@ class LocalStateBackend(KeyedStateBackend, Protocol):
     """A backend whose working state lies where it may be damaged.
 
     Data that can no longer be read raises a `LocalStateError` from `enter`, `apply` and
-    `keep_warm`, and from every other method where `rebuild_from` was given nothing.
+    `cache`, and from every other method where `rebuild_from` was given nothing.
     """
 
     def rebuild_from(self, logged: Callable[[], Iterable[Changes]] | None) -> None:

@@ -4,7 +4,7 @@
 `outputs` gather what the function yields.  An error that it raises becomes one that names the
 method, the key and the element or timer; our own errors keep their class and get a note.
 
-`FunctionCalls` calls a function of one input.  Most callers of other functions subclass it, and say
+`UserFunctionInvoker` calls a function of one input.  Most callers of other functions subclass it, and say
 which method takes a record (`_element_call`) and how messages name it (`_name_call`).
 """
 
@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from pyflinklike._messages import shown, shown_error, shown_state, whole_message
+from pyflinklike._messages import short_repr, shown_error, shown_state, whole_message
 from pyflinklike._runtime.call_contexts import OperatorParts
-from pyflinklike._runtime.call_guard import CallMark
-from pyflinklike._runtime.capsule import ELEMENT, TIMER, Called
+from pyflinklike._runtime.failure_isolation import CallMark
+from pyflinklike._runtime.failure_snapshot import ELEMENT, TIMER, Called
 from pyflinklike._runtime.outputs import CHANGEABLE
 from pyflinklike._runtime.timer_queue import TimerQueue
 from pyflinklike._runtime.user_errors import hint, where_raised
@@ -39,11 +39,17 @@ from pyflinklike.functions.process_functions import (
 from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
 from pyflinklike.types import TypeInformation
 
-__all__ = ["Caller", "FunctionCalls", "MapCalls", "NamespacedCalls", "TwoInputCalls"]
+__all__ = [
+    "FunctionInvoker",
+    "MapInvoker",
+    "NamespacedInvoker",
+    "TwoInputInvoker",
+    "UserFunctionInvoker",
+]
 
 
 @attrs.frozen
-class Caller(ABC):
+class FunctionInvoker(ABC):
     """Calls one function, of which the operator knows nothing else.
 
     The caller alone knows which methods the function has, and what the value of a record is to it.
@@ -142,7 +148,7 @@ class Caller(ABC):
 
 
 @attrs.frozen
-class FunctionCalls(Caller):
+class UserFunctionInvoker(FunctionInvoker):
     """Calls a function of one input."""
 
     def process(
@@ -279,7 +285,7 @@ class FunctionCalls(Caller):
                 raise
             given = parts.context.fired_at if is_timer else guard.value()
             method, of = ("on_timer", given) if is_timer else self._name_call(given)
-            kind, part = TIMER if is_timer else ELEMENT, _Part(mark, subject, name)
+            kind, part = TIMER if is_timer else ELEMENT, _PartialCall(mark, subject, name)
             try:
                 self._fail(error, method, of, given, kind, part)
             except BaseException:
@@ -328,7 +334,7 @@ class FunctionCalls(Caller):
         subject: Any,
         given: Any,
         kind: str = ELEMENT,
-        part: _Part | None = None,
+        part: _PartialCall | None = None,
     ) -> None:
         """Raise what the function raised, with the call named; or make a dead letter of the call.
 
@@ -371,7 +377,7 @@ class FunctionCalls(Caller):
             domain=parts.context.domain,
         )
         guard.undo(None if part is None else part.mark)
-        seen = shown(subject) if part is None else part.subject()
+        seen = short_repr(subject) if part is None else part.subject()
         is_part = part is not None
         guard.fail(error, whole_message(told), called, shown_key, name, seen, is_part=is_part)
 
@@ -390,8 +396,10 @@ class FunctionCalls(Caller):
             UserFunctionError: The error is not our own.
         """
         key, timestamp = self._parts.current.key, self._parts.context.timestamp()
-        whose = "none" if key is NO_KEY or key is GROUP_KEY else shown(self.key_type.thaw_key(key))
-        about = f"{'timer' if method == 'on_timer' else 'element'} {shown(subject)}"
+        whose = (
+            "none" if key is NO_KEY or key is GROUP_KEY else short_repr(self.key_type.thaw_key(key))
+        )
+        about = f"{'timer' if method == 'on_timer' else 'element'} {short_repr(subject)}"
         where, hidden = where_raised(error), ""
         if isinstance(self.function, NamespacedFunction):
             found, place = self.function.failed_call(error, method)
@@ -407,7 +415,7 @@ class FunctionCalls(Caller):
         error.add_note(f"{call}{where}")
 
 
-class _Part(NamedTuple):
+class _PartialCall(NamedTuple):
     """A part of a call that fails alone.
 
     Args:
@@ -431,7 +439,7 @@ def _cause(error: Exception, hidden: str) -> str:
 
 
 @attrs.frozen
-class NamespacedCalls(FunctionCalls):
+class NamespacedInvoker(UserFunctionInvoker):
     """Calls a `NamespacedFunction`, which may take records together where nobody can tell."""
 
     def name(self) -> str:
@@ -459,9 +467,7 @@ class NamespacedCalls(FunctionCalls):
         failed_key: Any = NO_KEY
         prepared: PreparedTogether | None = None
         try:
-            prepared = self.function.prepare_together(
-                keys, values, timestamps, unchanged=guard is not None
-            )
+            prepared = self.function.add_bulk(keys, values, timestamps, unchanged=guard is not None)
         except Exception as raised:
             error, failed_key = raised, current.key
         finally:
@@ -508,7 +514,7 @@ Results = Iterable[Any] | None
 
 
 @attrs.frozen
-class MapCalls(FunctionCalls):
+class MapInvoker(UserFunctionInvoker):
     """Calls a `MapFunction`, `FlatMapFunction` or `FilterFunction` on keyed records.
 
     Such functions have state per key, but neither timers nor the time of an element.
@@ -563,7 +569,7 @@ def _fire_nothing(_: int, __: Any) -> None:
 
 
 @attrs.frozen
-class TwoInputCalls(FunctionCalls):
+class TwoInputInvoker(UserFunctionInvoker):
     """Calls a `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`.
 
     The value of a record is a pair: the number of its input, 1 or 2, and the element.  Both inputs

@@ -10,19 +10,19 @@ from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike.pyflink._graph.job import Job, JobSettings
 from pyflinklike.pyflink._graph.nodes import FromSource, Node, Partition
+from pyflinklike.pyflink._local.keyed_stream_operators import OperatorStation, WaitingStation
 from pyflinklike.pyflink._local.local_run import PASSED_ON, Wiring
-from pyflinklike.pyflink._local.operator_stations import OperatorStation, WaitingStation
-from pyflinklike.pyflink._local.stations import (
+from pyflinklike.pyflink._local.stream_operators import (
     Channel,
-    Exit,
+    Output,
     Send,
     SourceStation,
-    Station,
+    StreamOperator,
     forward,
     nowhere,
 )
-from pyflinklike.pyflink._spark.stages import Stage, is_keyed
-from pyflinklike.spark._wire.parcels import Address
+from pyflinklike.pyflink._spark.stages import PythonStage, is_keyed
+from pyflinklike.spark._wire.stage_records import Address
 from pyflinklike.types.copies import as_given
 
 __all__ = ["StageStations"]
@@ -38,7 +38,7 @@ class StageStations(Wiring):
         task: The number of the task, and the number of tasks.
     """
 
-    def __init__(self, stage: Stage, settings: JobSettings, task: tuple[int, int]) -> None:
+    def __init__(self, stage: PythonStage, settings: JobSettings, task: tuple[int, int]) -> None:
         self._stage, self._task_of = stage, task
         self._split: set[int] = set()
         self.outbox = Outbox()
@@ -75,7 +75,7 @@ class StageStations(Wiring):
         assert isinstance(station, SourceStation)
         return station
 
-    def operator_exit(self, number: int) -> Exit:
+    def operator_exit(self, number: int) -> Output:
         """Return the exit for the outputs of a keyed operator before this stage."""
         station = self._instances[number][0]
         assert isinstance(station, _OperatorEntrance)
@@ -131,7 +131,7 @@ class StageStations(Wiring):
             return before
         return node.parallelism or self._job.settings.parallelism or self._task_of[1]
 
-    def _station(self, node: Node, index: int) -> Station:
+    def _station(self, node: Node, index: int) -> StreamOperator:
         if isinstance(node, FromSource):
             return SourceStation(self._exit(node, index), iter(()), node.strategy)
         if node.id in self._stage.entrances:
@@ -178,7 +178,7 @@ class Outbox:
                 yield address, taken
 
 
-class _ExitStation(Station):
+class _ExitStation(StreamOperator):
     """Takes the elements for a node of another stage.
 
     Args:
@@ -210,10 +210,10 @@ class _ExitStation(Station):
             self.watermark = watermark
 
 
-class _OperatorEntrance(Station):
+class _OperatorEntrance(StreamOperator):
     """Where the outputs of a keyed operator enter the stage."""
 
     @property
-    def out(self) -> Exit:
+    def out(self) -> Output:
         """Where they go."""
         return self._out

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.errors import HostError
+from pyflinklike.errors import SparkSetupError
 
 __all__ = [
     "ARRIVAL",
@@ -148,7 +148,7 @@ def check_watermark(milliseconds: int) -> None:
         milliseconds: The watermark that elements make, or `MAX_WATERMARK` at their end.
 
     Raises:
-        HostError: The watermark is too late.
+        SparkSetupError: The watermark is too late.
     """
     if ENDED <= milliseconds < MAX_WATERMARK:
         msg = (
@@ -156,4 +156,4 @@ def check_watermark(milliseconds: int) -> None:
             "of the times of some elements; give times in ms since 1970, and leave out such that mean "
             "never"
         )
-        raise HostError(msg)
+        raise SparkSetupError(msg)

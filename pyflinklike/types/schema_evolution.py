@@ -23,9 +23,9 @@ from pyflinklike.types.nested_types import ListTypeInfo, MapTypeInfo
 from pyflinklike.types.row_types import RowTypeInfo, TupleTypeInfo, default_of
 from pyflinklike.types.type_information import Column, TypeInformation
 
-__all__ = ["Grow", "UngrownError", "growth"]
+__all__ = ["Migration", "NoMigrationError", "growth"]
 
-Grow = Callable[[Column], Column]
+Migration = Callable[[Column], Column]
 """Makes a column of the declared type from one of the stored type."""
 
 _CAST = "Savepoint.cast_state()"
@@ -37,7 +37,7 @@ _CHAINS = (
 )
 
 
-class UngrownError(ValueError):
+class NoMigrationError(ValueError):
     """A stored type does not grow into the declared one.
 
     Args:
@@ -51,11 +51,11 @@ class UngrownError(ValueError):
         self.remedy = remedy
 
 
-def growth(stored: TypeInformation, declared: TypeInformation) -> Grow:
+def growth(stored: TypeInformation, declared: TypeInformation) -> Migration:
     """Return the conversion of columns of a stored type into columns of a declared one.
 
     Raises:
-        UngrownError: The stored type does not grow into the declared one.
+        NoMigrationError: The stored type does not grow into the declared one.
     """
     if stored == declared:
         return _same
@@ -67,7 +67,7 @@ def growth(stored: TypeInformation, declared: TypeInformation) -> Grow:
             if isinstance(stored, kind):
                 return grow_parts(stored, declared)
     verb = _CAST if _is_scalar(stored) and _is_scalar(declared) else _TRANSFORM
-    raise UngrownError(f"{stored!r} does not grow into {declared!r}", verb)
+    raise NoMigrationError(f"{stored!r} does not grow into {declared!r}", verb)
 
 
 def _is_scalar(kind: TypeInformation) -> bool:
@@ -78,7 +78,7 @@ def _same(column: Column) -> Column:
     return column
 
 
-def _widen(stored: TypeInformation, declared: TypeInformation) -> Grow:
+def _widen(stored: TypeInformation, declared: TypeInformation) -> Migration:
     def widen(column: Column) -> Column:
         if stored == Types.CHAR():
             stored.from_arrow(column)  # raises if a text is not one character
@@ -87,14 +87,14 @@ def _widen(stored: TypeInformation, declared: TypeInformation) -> Grow:
     return widen
 
 
-def _part(what: str, stored: TypeInformation, declared: TypeInformation) -> Grow:
+def _part(what: str, stored: TypeInformation, declared: TypeInformation) -> Migration:
     try:
         return growth(stored, declared)
-    except UngrownError as error:
-        raise UngrownError(f"{what}: {error.why}", _TRANSFORM) from None
+    except NoMigrationError as error:
+        raise NoMigrationError(f"{what}: {error.why}", _TRANSFORM) from None
 
 
-def _of_lists(stored: Any, declared: Any) -> Grow:
+def _of_lists(stored: Any, declared: Any) -> Migration:
     grow = _part("an element", stored.elem_type, declared.elem_type)
 
     def lists(column: Column) -> Column:
@@ -108,10 +108,10 @@ def _of_lists(stored: Any, declared: Any) -> Grow:
     return lists
 
 
-def _of_maps(stored: Any, declared: Any) -> Grow:
+def _of_maps(stored: Any, declared: Any) -> Migration:
     if stored._key_type_info != declared._key_type_info:
         why = f"keys of a map stay {stored._key_type_info!r}, got {declared._key_type_info!r}"
-        raise UngrownError(why, _TRANSFORM)
+        raise NoMigrationError(why, _TRANSFORM)
     grow = _part("a value of a map", stored._value_type_info, declared._value_type_info)
 
     def maps(column: Column) -> Column:
@@ -126,28 +126,30 @@ def _of_maps(stored: Any, declared: Any) -> Grow:
     return maps
 
 
-def _of_tuples(stored: Any, declared: Any) -> Grow:
+def _of_tuples(stored: Any, declared: Any) -> Migration:
     before, after = len(stored.field_types), len(declared.field_types)
     if before != after:
         why = f"a tuple of {before} fields does not grow into one of {after}"
-        raise UngrownError(why, _TRANSFORM)
+        raise NoMigrationError(why, _TRANSFORM)
     return _of_fields(
         tuple(map(str, range(before))), stored, tuple(map(str, range(after))), declared
     )
 
 
-def _of_rows(stored: Any, declared: Any) -> Grow:
+def _of_rows(stored: Any, declared: Any) -> Migration:
     gone = [name for name in stored.field_names if name not in declared.field_names]
     # A default says that its field is new, and not a renamed one.
     known = (*stored.field_names, *dict(declared.defaults))
     come = [name for name in declared.field_names if name not in known]
     if gone and come:
         why = f"fields {gone} go and {come} come at once, as if renamed; new ones have defaults"
-        raise UngrownError(why, _TRANSFORM)
+        raise NoMigrationError(why, _TRANSFORM)
     return _of_fields(stored.field_names, stored, declared.field_names, declared)
 
 
-def _of_fields(former: tuple[str, ...], stored: Any, names: tuple[str, ...], declared: Any) -> Grow:
+def _of_fields(
+    former: tuple[str, ...], stored: Any, names: tuple[str, ...], declared: Any
+) -> Migration:
     """Convert structs: each field of the declared type is found by name among the stored ones."""
     places = [former.index(name) if name in former else None for name in names]
     said = getattr(declared, "defaults", ())
@@ -183,7 +185,7 @@ def _nulls(column: Column) -> Column:
     return column.is_null() if column.null_count else None
 
 
-_NESTED: dict[type, Callable[[Any, Any], Grow]] = {
+_NESTED: dict[type, Callable[[Any, Any], Migration]] = {
     RowTypeInfo: _of_rows,
     TupleTypeInfo: _of_tuples,
     ListTypeInfo: _of_lists,

@@ -3,7 +3,7 @@
 
 Between two calls everything is as the last call that succeeded left it.  `begin` marks that state,
 `undo` goes back to it, `fail` puts out the dead letter, `end` ends the last call.  What a call changes
-is in four places: tables (`StagedTables`), timers beside their tables, outputs, and the user's
+is in four places: tables (`BufferedTables`), timers beside their tables, outputs, and the user's
 metrics; what stores keep beside their tables changes when the call has succeeded.
 
 A call of a program of ours, such as the windows, holds calls of the user's function that fail
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from pyflinklike._changelog.log_storage import NO_LETTERS, LetterCounts
 from pyflinklike._clock import Clock
 from pyflinklike._messages import as_utf8, shown_traceback, whole_message
-from pyflinklike._runtime.capsule import Called, CapsuleMaker
+from pyflinklike._runtime.failure_snapshot import Called, CapsuleMaker
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.outputs import Outputs
 from pyflinklike._runtime.timer_queue import UndoableTimerQueue
@@ -29,24 +29,24 @@ from pyflinklike.errors import (
     BrokerError,
     CorruptStateError,
     DeclarationError,
-    HostError,
     IncompatibleStateError,
     OutputError,
+    SparkSetupError,
     UserFunctionError,
 )
 from pyflinklike.functions.dead_letters import FEW, LETTER_FIELDS, DeadLetters
 from pyflinklike.functions.metric_group import MetricGroup, MetricMarks
 from pyflinklike.state.current_key import NO_NAMESPACE
-from pyflinklike.state.staged_tables import Stage, StageMark
+from pyflinklike.state.write_buffer import StageMark, WriteBuffer
 from pyflinklike.types.row import row_class
 
-__all__ = ["CallGuard", "LetterOffice", "is_of_a_record"]
+__all__ = ["DeadLetterWriter", "FailureIsolation", "is_of_a_record"]
 
 _NOT_OF_A_RECORD = (
     DeclarationError,
     CorruptStateError,
     IncompatibleStateError,
-    HostError,
+    SparkSetupError,
     BrokerError,
     OutputError,
     MemoryError,
@@ -61,7 +61,7 @@ def is_of_a_record(error: BaseException) -> bool:
     return not isinstance(error, _NOT_OF_A_RECORD)
 
 
-class LetterOffice:
+class DeadLetterWriter:
     """Writes dead letters, and counts them against the bound that the user wants.
 
     Args:
@@ -218,7 +218,7 @@ class CallMark(NamedTuple):
     namespace: Any
 
 
-class CallGuard(LetterOffice):
+class FailureIsolation(DeadLetterWriter):
     """Makes dead letters of calls that fail.
 
     Args:
@@ -236,7 +236,7 @@ class CallGuard(LetterOffice):
     def __init__(
         self,
         letters: DeadLetters,
-        stage: Stage,
+        stage: WriteBuffer,
         queues: Iterable[UndoableTimerQueue],
         outputs: Outputs,
         clock: Clock,

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pyflinklike import __version__
+from pyflinklike._changelog.key_group_state import KeyGroupState, LocalStateBackend
 from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike._changelog.segments import Segment, read_segment
-from pyflinklike._changelog.working_state import LocalStateBackend, WorkingState
 from pyflinklike._clock import MAX_WATERMARK
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
@@ -37,8 +37,8 @@ from pyflinklike.pyflink._graph.nodes import (
     AsyncWait,
     Filter,
     FlatMap,
-    Fold,
     KeyBy,
+    KeyedFold,
     Map,
     Node,
     Stateless,
@@ -46,11 +46,11 @@ from pyflinklike.pyflink._graph.nodes import (
     WithBroadcast,
 )
 from pyflinklike.pyflink._local.async_calls import AsyncCalls
-from pyflinklike.pyflink._local.stations import (
+from pyflinklike.pyflink._local.stream_operators import (
     Channel,
-    Exit,
+    Output,
     Send,
-    Station,
+    StreamOperator,
     TimestampStation,
     guard_call,
 )
@@ -68,7 +68,7 @@ __all__ = [
 ]
 
 
-def operator_station(node: Node, out: Exit, task: TaskInfo, job: Job) -> Station:
+def operator_station(node: Node, out: Output, task: TaskInfo, job: Job) -> StreamOperator:
     """Make an instance of a node that calls a user's function.
 
     Args:
@@ -115,7 +115,7 @@ def function_of(node: Any, *, is_batch: bool) -> Any:
         is_batch: Whether the job runs in batch mode.
     """
     function = own_copy(node.function)
-    if isinstance(node, Fold):
+    if isinstance(node, KeyedFold):
         return FoldFunction(function, node.type_info, running=not is_batch)
     return function.timed() if isinstance(function, WindowOperator) else function
 
@@ -123,7 +123,7 @@ def function_of(node: Any, *, is_batch: bool) -> Any:
 # Stations
 
 
-class OperatorStation(Station):
+class OperatorStation(StreamOperator):
     """A station with a function of one input, with keys or without.
 
     Args:
@@ -139,7 +139,7 @@ class OperatorStation(Station):
 
     def __init__(
         self,
-        out: Exit,
+        out: Output,
         function: Any,
         task: TaskInfo,
         key_type: TypeInformation,
@@ -168,7 +168,7 @@ class OperatorStation(Station):
         self._extensions = self._operator.extensions
         self._index = task.index
         self._outputs = self._operator.outputs
-        self._operator.group.enter(WorkingState(task.index))
+        self._operator.group.enter(KeyGroupState(task.index))
         self.is_stopped = False
         """Whether the job ends before its input: then timers are left for another job."""
 
@@ -242,7 +242,7 @@ class OperatorStation(Station):
         Raises:
             CorruptStateError: The savepoint is damaged.
         """
-        state = WorkingState(self._index)
+        state = KeyGroupState(self._index)
         for segment in segments:
             state.read(segment, where)
         self._operator.group.enter(state)
@@ -464,7 +464,7 @@ class WaitingStation(OperatorStation):
 
     def __init__(
         self,
-        out: Exit,
+        out: Output,
         node: AsyncWait,
         function: Any,
         task: TaskInfo,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pyflinklike._messages import shown, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import OutputError
 from pyflinklike.spark._wire.payloads import payload_to_batch, to_payload
 
@@ -27,7 +27,7 @@ __all__ = [
     "OWN_TIMES",
     "PASSED_ON",
     "Address",
-    "Parcel",
+    "StageRecord",
     "cell_of",
     "divide_payloads",
     "dump",
@@ -66,7 +66,7 @@ class Address(NamedTuple):
     is_early: bool = False
 
 
-class Parcel(NamedTuple):
+class StageRecord(NamedTuple):
     """Records with their address.
 
     Args:
@@ -82,7 +82,7 @@ class Parcel(NamedTuple):
         return _ADDRESS.pack(*self.address) + self.contents
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Parcel:
+    def from_bytes(cls, data: bytes) -> StageRecord:
         """Read a parcel from bytes."""
         return cls(Address(*_ADDRESS.unpack_from(data)), data[_ADDRESS.size :])
 
@@ -121,7 +121,7 @@ def _dump_with_memo(values: list[Any]) -> bytes:
 def _refusal(values: list[Any], error: Exception) -> OutputError:
     return OutputError(
         f"an element that goes to another task must be one that pickle can write, got "
-        f"{shown(_first_unpicklable(values))}: {shown_error(error)}; leave out locks, files and "
+        f"{short_repr(_first_unpicklable(values))}: {shown_error(error)}; leave out locks, files and "
         "lambdas, and define its class in a module"
     )
 
