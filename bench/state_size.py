@@ -53,7 +53,7 @@ from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.spark import key_by
 from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE
-from pyflinklike.spark._wire.key_groups import ROLL_CALL
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 _LOAD = 250_000
@@ -231,7 +231,7 @@ def weigh(spark: SparkSession, checkpoint: Path) -> tuple[int, int, int]:
     rows = reader.load(str(checkpoint)).select(*columns).toArrow().to_pylist()
     stores: dict[int, InMemoryLogStorage] = defaultdict(InMemoryLogStorage)
     for row in rows:
-        if row["__key_group"] == ROLL_CALL:
+        if row["__key_group"] == REGISTRY_KEY:
             continue
         store = stores[row["__key_group"]]
         if row["sequence"] == HEAD_AT:

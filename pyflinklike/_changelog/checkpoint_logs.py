@@ -2,7 +2,7 @@
 """The logs of an operator as a checkpoint holds them: checked, read, and merged into a savepoint.
 
 A store of state may have lost some of it without an error: a damaged file that is read up to the
-damage looks like a shorter one.  So each key group of the roll must be there, with the state after
+damage looks like a shorter one.  So each key group of the registry must be there, with the state after
 the last micro-batch that had records for it, and no other key group.
 
 A savepoint is the state of all key groups as one segment that needs no other; the snapshot of a
@@ -20,7 +20,7 @@ from pyflinklike._changelog.entry_codec import decode_entries
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
-    ROLL_AT,
+    REGISTRY_AT,
     KeyGroupRegistry,
     OperatorIdentity,
     OperatorRecord,
@@ -40,17 +40,17 @@ __all__ = [
     "check_logs",
     "merge",
     "read_log",
-    "record_and_roll",
+    "record_and_registry",
     "refusal_of_shared",
     "refuse_pickles",
     "sections_of",
 ]
 
 
-def record_and_roll(
+def record_and_registry(
     blobs: Mapping[int, bytes], where: str
 ) -> tuple[OperatorRecord, KeyGroupRegistry]:
-    """Read the record and the roll of an operator.
+    """Read the record and the registry of an operator.
 
     Args:
         blobs: Blobs stored beside the key groups, by sequence number.
@@ -59,16 +59,16 @@ def record_and_roll(
     Raises:
         CorruptStateError: One of them is missing or damaged.
     """
-    if RECORD_AT not in blobs or ROLL_AT not in blobs:
-        msg = f"{where}: state must hold the record of its operator and the roll of its key groups"
+    if RECORD_AT not in blobs or REGISTRY_AT not in blobs:
+        msg = f"{where}: state must hold the record of its operator and the registry of its key groups"
         raise CorruptStateError(f"{msg}, got numbers {sorted(blobs)}; go back to a checkpoint")
     record = OperatorRecord.from_bytes(blobs[RECORD_AT], where)
-    return record, KeyGroupRegistry.from_bytes(blobs[ROLL_AT], where)
+    return record, KeyGroupRegistry.from_bytes(blobs[REGISTRY_AT], where)
 
 
 def check_logs(
     record: OperatorRecord,
-    roll: KeyGroupRegistry,
+    registry: KeyGroupRegistry,
     groups: Mapping[int, tuple[Head, Mapping[int, bytes]]],
     where: str,
 ) -> dict[str, list[Segment]]:
@@ -76,36 +76,36 @@ def check_logs(
 
     Args:
         record: Record of the operator.
-        roll: KeyGroupRegistry of the operator.
+        registry: The key groups of the operator.
         groups: Head and segments of each key group, by index.
         where: Name of the operator, for messages.
 
     Raises:
         CorruptStateError: Something is missing, too much, or not of the operator.
     """
-    check_groups(roll, groups, where)
+    check_groups(registry, groups, where)
     logs = {}
     for index, (head, segments) in groups.items():
         name = f"{where}, key group {index}"
-        logs[name] = check_log(record.identity, roll.served_at[index], head, segments, name)
+        logs[name] = check_log(record.identity, registry.served_at[index], head, segments, name)
     return logs
 
 
-def check_groups(roll: KeyGroupRegistry, groups: Collection[int], where: str) -> None:
-    """Refuse key groups that are not those of the roll.
+def check_groups(registry: KeyGroupRegistry, groups: Collection[int], where: str) -> None:
+    """Refuse key groups that are not those of the registry.
 
     Args:
-        roll: KeyGroupRegistry of the operator.
+        registry: The key groups of the operator.
         groups: Indexes of the key groups that were found.
         where: Name of the operator, for messages.
 
     Raises:
         CorruptStateError: A key group is missing, or too much.
     """
-    unlike = sorted(roll.served_at.keys() ^ set(groups))
+    unlike = sorted(registry.served_at.keys() ^ set(groups))
     if unlike:
         msg = (
-            f"{where}: its key groups must be the {len(roll.served_at)} that its roll names, got "
+            f"{where}: its key groups must be the {len(registry.served_at)} that its registry names, got "
             f"{len(groups)}, which differ in {_some(unlike)}"
         )
         raise CorruptStateError(f"{msg}; go back to a checkpoint")
@@ -122,7 +122,7 @@ def check_log(
 
     Args:
         identity: Identity in the operator's record.
-        served_at: Time in the roll at which the key group last had records, in ms.
+        served_at: Time in the registry at which the key group last had records, in ms.
         head: Head of the group.
         segments: Blobs by sequence number; there may be more than count.
         where: Name of the group, for messages.
@@ -135,12 +135,12 @@ def check_log(
 
 
 def check_head(head: Head, identity: OperatorIdentity, served_at: int, where: str) -> None:
-    """Refuse the head of a key group that does not agree with the record and the roll.
+    """Refuse the head of a key group that does not agree with the record and the registry.
 
     Args:
         head: Head of the group.
         identity: Identity in the operator's record.
-        served_at: Time in the roll at which the key group last had records, in ms.
+        served_at: Time in the registry at which the key group last had records, in ms.
         where: Name of the group, for messages.
 
     Raises:
@@ -155,7 +155,7 @@ def check_head(head: Head, identity: OperatorIdentity, served_at: int, where: st
     if head.served_at != served_at:
         msg = (
             f"{where}: its state must be that after the micro-batch of {served_at} ms, which the "
-            f"roll says had records for it last, got that after {head.served_at} ms"
+            f"registry says had records for it last, got that after {head.served_at} ms"
         )
         raise CorruptStateError(f"{msg}; go back to a checkpoint")
 

@@ -161,7 +161,7 @@ class KeyGroupLog:
             The head after the commit; None if the group has neither state nor a time to note.
         """
         noted = self._note(head, times)
-        # Only with records: then the roll is called in the same micro-batch, and tells of it.
+        # Only with records: then the registry is called in the same micro-batch, and tells of it.
         if times.served_at is not None:
             self._drop(state)
         added, state.added = state.added, []

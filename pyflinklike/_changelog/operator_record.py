@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose state a checkpoint holds: the record of its operator, and the roll of its key groups.
+"""Whose state a checkpoint holds: the record of its operator, and the registry of its key groups.
 
 The record is what the log does not say of the program that writes it.  It lies beside the key
 groups, in a place that depends on no setting, and is compared in every micro-batch that has
@@ -10,11 +10,11 @@ operator, another number of key groups, or keys of other columns would look in t
 start from nothing without an error.
 
 A state that the program drops leaves a key group in the first micro-batch in which the group has
-records, so the roll also tells which key groups may still have it.
+records, so the registry also tells which key groups may still have it.
 
-The roll tells which key groups there are, and when each last had records.  The storage of a
+The registry tells which key groups there are, and when each last had records.  The storage of a
 stream's state cannot tell that a key group is missing: it looks like one that never had records.
-So the roll is kept apart from the key groups, and says which must be there and of which
+So the registry is kept apart from the key groups, and says which must be there and of which
 micro-batch.
 """
 
@@ -40,7 +40,7 @@ from pyflinklike.errors import CorruptStateError, IncompatibleStateError, Unknow
 
 __all__ = [
     "RECORD_AT",
-    "ROLL_AT",
+    "REGISTRY_AT",
     "KeyGroupRegistry",
     "OperatorIdentity",
     "OperatorRecord",
@@ -52,8 +52,8 @@ __all__ = [
 
 RECORD_AT = -2
 """Number of the record in the map that stores it."""
-ROLL_AT = -3
-"""Number of the roll in the same map."""
+REGISTRY_AT = -3
+"""Number of the registry in the same map."""
 
 _SHOWN = 8
 """Number of key groups that a message names."""
@@ -141,12 +141,14 @@ class OperatorRecord:
         """Eight bytes that differ between records."""
         return hashlib.blake2b(self.to_bytes(), digest_size=8).digest()
 
-    def after(self, former: OperatorRecord, roll: KeyGroupRegistry, time: int) -> OperatorRecord:
+    def after(
+        self, former: OperatorRecord, registry: KeyGroupRegistry, time: int
+    ) -> OperatorRecord:
         """Return the record to write over a former one; it keeps states that the program left out.
 
         Args:
             former: The record that is stored.
-            roll: The roll of the micro-batch before.
+            registry: The registry of the micro-batch before.
             time: Time of the micro-batch, in ms.
 
         Raises:
@@ -159,12 +161,12 @@ class OperatorRecord:
         for name in sorted(self.states.keys() & former.states.keys()):
             _declare(name, former.states[name]).check(_declare(name, self.states[name]))
         for name in sorted(former.dropped.keys() - self.dropped.keys()):
-            _check_is_gone(self.identity.name, name, former.dropped[name], roll)
+            _check_is_gone(self.identity.name, name, former.dropped[name], registry)
         known = former.states.keys() | former.dropped.keys()
         for name in self.dropped:
             _check_can_be_dropped(self.identity.name, name, known)
         # A key group that is served in this very micro-batch loses the state with it.
-        since = max(time, max(roll.served_at.values(), default=time - 1) + 1)
+        since = max(time, max(registry.served_at.values(), default=time - 1) + 1)
         states = {**former.states, **self.states}
         return attrs.evolve(
             self,
@@ -202,17 +204,17 @@ def _check_can_be_dropped(operator: str, name: str, known: Collection[str]) -> N
         )
 
 
-def _check_is_gone(operator: str, name: str, since: int, roll: KeyGroupRegistry) -> None:
+def _check_is_gone(operator: str, name: str, since: int, registry: KeyGroupRegistry) -> None:
     """Refuse to go on without `drop_states` while key groups may have entries of a state.
 
     Raises:
         IncompatibleStateError: Some had no records since the state is being dropped.
     """
-    left = sorted(group for group, served_at in roll.served_at.items() if served_at < since)
+    left = sorted(group for group, served_at in registry.served_at.items() if served_at < since)
     if left:
         msg = (
             f"operator {operator!r}: state {name!r} is being dropped, and {len(left)} of "
-            f"{len(roll.served_at)} key groups that had no records since may still have it "
+            f"{len(registry.served_at)} key groups that had no records since may still have it "
             f"({_few(left)}), got no drop_states for it"
         )
         raise IncompatibleStateError(
@@ -227,7 +229,7 @@ def _few(groups: list[int]) -> str:
 
 
 class RecordStorage(Protocol):
-    """A host's storage for the record and the roll of an operator."""
+    """A host's storage for the record and the registry of an operator."""
 
     def read_segment(self, sequence: int) -> bytes | None:
         """Return the blob under a number, or None."""
@@ -259,12 +261,12 @@ def register_key_groups(
         IncompatibleStateError: The checkpoint is another operator's, or has a state that is not
             dropped to the end.
         UnknownStateError: The program drops a state that is not there.
-        CorruptStateError: The record or the roll is damaged.
+        CorruptStateError: The record or the registry is damaged.
     """
     where = f"operator {record.identity.name!r}"
-    blob = storage.read_segment(ROLL_AT)
+    blob = storage.read_segment(REGISTRY_AT)
     former = KeyGroupRegistry(b"", {}) if blob is None else KeyGroupRegistry.from_bytes(blob, where)
-    # The roll has the record's digest, so that one read tells that nothing has changed.
+    # The registry has the record's digest, so that one read tells that nothing has changed.
     if former.record != record.digest:
         if blob is None:
             written = attrs.evolve(record, states={**(saved or {}), **record.states})
@@ -273,9 +275,9 @@ def register_key_groups(
             _write_record(storage, written, where)
         else:
             _write_record(storage, record, where, (former, time), agrees)
-    roll = former.add_batch(record.digest, groups, time)
-    if roll != former:
-        storage.write_segment(ROLL_AT, roll.to_bytes())
+    registry = former.add_batch(record.digest, groups, time)
+    if registry != former:
+        storage.write_segment(REGISTRY_AT, registry.to_bytes())
 
 
 def _write_record(
@@ -291,12 +293,14 @@ def _write_record(
         storage: Where the host keeps the operator's record.
         record: The record, without what a former one says.
         where: Name of the operator, for messages.
-        before: The roll before, and the time of the micro-batch in ms; None of a new checkpoint.
+        before: The registry before, and the time of the micro-batch in ms; None of a new checkpoint.
         agrees: Raises where the host cannot go on from what a record says.
     """
     stored = storage.read_segment(RECORD_AT)
     if (stored is None) is not (before is None):
-        msg = f"{where}: its record and the roll of its key groups are written together, got one"
+        msg = (
+            f"{where}: its record and the registry of its key groups are written together, got one"
+        )
         raise CorruptStateError(f"{msg} without the other; go back to a checkpoint")
     if stored is not None and before is not None:
         former = OperatorRecord.from_bytes(stored, where)
@@ -331,7 +335,7 @@ def _describe_damage(where: str, blob: bytes) -> str:
     )
 
 
-# The roll
+# The registry
 
 
 _MAGIC = b"PFR"
@@ -353,7 +357,7 @@ class KeyGroupRegistry:
     served_at: Mapping[int, int]
 
     def add_batch(self, record: bytes, groups: Iterable[int], time: int) -> KeyGroupRegistry:
-        """Return the roll after a micro-batch.
+        """Return the registry after a micro-batch.
 
         Args:
             record: Digest of the program's record.
@@ -363,7 +367,7 @@ class KeyGroupRegistry:
         return KeyGroupRegistry(record, {**self.served_at, **dict.fromkeys(groups, time)})
 
     def to_bytes(self) -> bytes:
-        """Return the roll as it is stored, with its checksum."""
+        """Return the registry as it is stored, with its checksum."""
         plain = b"".join(_GROUP.pack(*each) for each in sorted(self.served_at.items()))
         stored = zlib.compress(plain, 1)
         head = _HEADER.pack(_MAGIC, FORMAT_VERSION, self.record, len(self.served_at), len(stored))
@@ -371,14 +375,14 @@ class KeyGroupRegistry:
 
     @classmethod
     def from_bytes(cls, blob: bytes, where: str) -> KeyGroupRegistry:
-        """Read a roll that `to_bytes` wrote.
+        """Read a registry that `to_bytes` wrote.
 
         Args:
             blob: What was stored, or anything else.
             where: Name of the operator, for messages.
 
         Raises:
-            CorruptStateError: The blob is no roll, is damaged, or is of another format.
+            CorruptStateError: The blob is no registry, is damaged, or is of another format.
         """
         try:
             magic, version, record, count, size = _HEADER.unpack_from(blob)
@@ -388,17 +392,17 @@ class KeyGroupRegistry:
             stored = blob[_HEADER.size + _CHECKSUM.size :]
             whole = magic == _MAGIC and len(stored) == size
             if not whole or checksum != zlib.crc32(stored, zlib.crc32(blob[: _HEADER.size])):
-                raise CorruptStateError(_describe_roll_damage(where, blob))
+                raise CorruptStateError(_describe_registry_damage(where, blob))
             # No more than the header says: crafted bytes may decompress to any size.
             plain = zlib.decompressobj().decompress(stored, count * _GROUP.size)
             return cls(record, dict(_GROUP.iter_unpack(plain)))
         except (struct.error, zlib.error) as error:
-            raise CorruptStateError(_describe_roll_damage(where, blob)) from error
+            raise CorruptStateError(_describe_registry_damage(where, blob)) from error
 
 
-def _describe_roll_damage(where: str, blob: bytes) -> str:
+def _describe_registry_damage(where: str, blob: bytes) -> str:
     return (
-        f"{where}: the roll of its key groups must have the checksum it was written with, got "
+        f"{where}: the registry of its key groups must have the checksum it was written with, got "
         f"{len(blob)} bytes that do not; go back to a checkpoint"
     )
 

@@ -67,7 +67,7 @@ __all__ = [
 
 
 FORMAT_VERSION = 1
-"""The format of a log: of its segments and heads, and of the record and the roll beside them."""
+"""The format of a log: of its segments and heads, and of the record and the registry beside them."""
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 """Largest plain body of a segment with more than one entry, in bytes.

@@ -34,7 +34,7 @@ from pyflinklike._runtime.call_contexts import (
     UnkeyedOperatorContext,
 )
 from pyflinklike._runtime.failure_isolation import DeadLetterWriter, FailureIsolation
-from pyflinklike._runtime.failure_snapshot import CapsuleMaker, CapsuleWriter
+from pyflinklike._runtime.failure_snapshot import FailureSnapshotMaker, FailureSnapshotWriter
 from pyflinklike._runtime.invokers import FunctionInvoker, UserFunctionInvoker
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator, KeyGroupContext, StateCleanup
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
@@ -231,7 +231,7 @@ class OperatorAssembly:
             # The context of a batch has no time.
             timestamp=getattr(self.context, "timestamp", lambda: None),
             position=self.group.position,
-            stage=None if self.staged is None else self.staged.stage,
+            write_buffer=None if self.staged is None else self.staged.write_buffer,
         )
 
     # Calls
@@ -241,20 +241,22 @@ class OperatorAssembly:
         on_error, staged = self.declared.on_error, self.staged
         if on_error is None or staged is None:
             return None
-        queues, capsules = self.timers.queues, None
-        if on_error.capsule_bytes:
-            writer = self._make_capsule_writer(on_error.capsule_bytes)
-            capsules = CapsuleMaker(writer, staged, queues, self.declared.allow_pickle)
+        queues, failure_snapshots = self.timers.queues, None
+        if on_error.snapshot_bytes:
+            writer = self._make_failure_snapshot_writer(on_error.snapshot_bytes)
+            failure_snapshots = FailureSnapshotMaker(
+                writer, staged, queues, self.declared.allow_pickle
+            )
         guard = FailureIsolation(
             on_error,
-            staged.stage,
+            staged.write_buffer,
             queues,
             self.outputs,
             self.clock,
             self.metrics,
             self.task.name,
             tuple(name for name, _ in self.task.key_columns),
-            capsules,
+            failure_snapshots,
         )
         self._begin_guard(guard)
         self.runtime.before_every_call.append(guard.begin)  # before the steps of TTL and stores
@@ -264,8 +266,8 @@ class OperatorAssembly:
         guard.watch(self.runtime.get_metrics_group())
         guard.begin_task(self.task.batch)
 
-    def _make_capsule_writer(self, most: int) -> CapsuleWriter:
-        return CapsuleWriter(
+    def _make_failure_snapshot_writer(self, most: int) -> FailureSnapshotWriter:
+        return FailureSnapshotWriter(
             key_type=self.key_type,
             namespace_type=self.namespace_type,
             task=lambda: self.runtime.task,
@@ -342,7 +344,7 @@ class FunctionKind:
     """What goes with functions of one kind.
 
     Args:
-        inputs: The inputs that the functions have, as messages and capsules show them.
+        inputs: The inputs that the functions have, as messages and failure snapshots show them.
         harness: The name of the harness that drives them; empty if there is none.
         make_harness: Makes that harness of a function, its key columns and the column of event
             times; None if the harness takes a key selector.

@@ -130,7 +130,7 @@ class BroadcastInvoker(UserFunctionInvoker):
                 parts.outputs.emit(results, GROUP_KEY)
             if element.is_local and called.key is NO_KEY:
                 msg = (
-                    "this capsule has the broadcast states and no keys, for the call that failed "
+                    "this failure snapshot has the broadcast states and no keys, for the call that failed "
                     "looked at none, got a call of apply_to_keyed_state; restore a savepoint"
                 )
                 raise StateAccessError(msg)

@@ -523,7 +523,7 @@ class Surroundings:
         wants: Returns whether the side output of a tag id is read.
         timestamp: Returns the time of the current element or timer in ms, or None.
         position: Returns the first segment that the working state lacks, by key group.
-        stage: Holds what a call has written until it succeeds; None if writes pass at once.
+        write_buffer: Holds what a call has written until it succeeds; None if writes pass at once.
     """
 
     backend: Tables
@@ -535,7 +535,7 @@ class Surroundings:
     wants: Callable[[str], bool]
     timestamp: Callable[[], int | None]
     position: Callable[[], dict[int, int]]
-    stage: WriteBuffer | None = None
+    write_buffer: WriteBuffer | None = None
 
 
 class Extension(Protocol):

@@ -8,7 +8,7 @@ metrics; what stores keep beside their tables changes when the call has succeede
 
 A call of a program of ours, such as the windows, holds calls of the user's function that fail
 alone.  `mark` marks the beginning of such a *part*: `undo` goes back to it, and the program goes on.
-A capsule has what there was before the whole call, which is what a harness makes again.
+A failure snapshot has what there was before the whole call, which is what a harness makes again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from pyflinklike._changelog.log_storage import NO_LETTERS, LetterCounts
 from pyflinklike._clock import Clock
 from pyflinklike._messages import as_utf8, shown_traceback, whole_message
-from pyflinklike._runtime.failure_snapshot import Called, CapsuleMaker
+from pyflinklike._runtime.failure_snapshot import Called, FailureSnapshotMaker
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.outputs import Outputs
 from pyflinklike._runtime.timer_queue import UndoableTimerQueue
@@ -114,7 +114,7 @@ class DeadLetterWriter:
     def _facts(
         self, error: Exception, method: str, subject: str, timestamp: int | None
     ) -> tuple[Any, ...]:
-        """Return the columns of a letter behind those of the key, but the capsule."""
+        """Return the columns of a letter behind those of the key, but the failure_snapshot."""
         clock = self._clock
         return (
             self._operator,
@@ -198,7 +198,7 @@ class CallMark(NamedTuple):
     """The beginning of a part of a call.
 
     Args:
-        stage: What the call had written.
+        write_buffer: What the call had written.
         timers: How many changes of timers of each domain it had made.
         main: How many main outputs there were.
         side: How many side outputs of each tag.
@@ -208,7 +208,7 @@ class CallMark(NamedTuple):
         namespace: The current namespace.
     """
 
-    stage: StageMark
+    write_buffer: StageMark
     timers: tuple[int, ...]
     main: int
     side: Mapping[str, int]
@@ -223,34 +223,34 @@ class FailureIsolation(DeadLetterWriter):
 
     Args:
         letters: What the user wants.
-        stage: The tables of the operator.
+        write_buffer: The tables of the operator.
         queues: The timers of both domains.
         outputs: Gather what the function yields.
         clock: Tells the times of a letter.
         metrics: Count the letters.
         operator: The name of the operator.
         key_names: The names of the columns of the key.
-        capsules: Makes the capsules of letters; None for letters without one.
+        failure snapshots: Makes the failure snapshots of letters; None for letters without one.
     """
 
     def __init__(
         self,
         letters: DeadLetters,
-        stage: WriteBuffer,
+        write_buffer: WriteBuffer,
         queues: Iterable[UndoableTimerQueue],
         outputs: Outputs,
         clock: Clock,
         metrics: OperatorMetrics,
         operator: str,
         key_names: tuple[str, ...],
-        capsules: CapsuleMaker | None = None,
+        failure_snapshots: FailureSnapshotMaker | None = None,
     ) -> None:
         super().__init__(letters, clock, metrics, operator, key_names)
-        self._stage = stage
+        self._write_buffer = write_buffer
         self._queues = tuple(queues)
         self._outputs = outputs
-        self._capsules = capsules
-        self._current = stage.current
+        self._failure_snapshots = failure_snapshots
+        self._current = write_buffer.current
         self.namespace: Any = NO_NAMESPACE
         """The namespace that was current when the call began."""
         self._row = row_class((*self._key_names, *(name for name, _ in LETTER_FIELDS)))
@@ -268,15 +268,15 @@ class FailureIsolation(DeadLetterWriter):
         """Begin a call."""
         # Runs for every record.
         self._calls += 1
-        stage = self._stage
+        write_buffer = self._write_buffer
         self.namespace = self._current.namespace
-        if stage.has_changed:
+        if write_buffer.has_changed:
             try:
-                stage.commit()
+                write_buffer.commit()
             except BaseException:
                 self._has_begun = False
                 raise
-        stage.is_open = True
+        write_buffer.is_open = True
         if self._event_changes:
             self._event_changes.clear()
         if self._processing_changes:
@@ -295,10 +295,10 @@ class FailureIsolation(DeadLetterWriter):
 
     def end(self) -> None:
         """End the last call: what is written from now on is written at once."""
-        stage = self._stage
-        if stage.has_changed:
-            stage.commit()
-        stage.is_open = False
+        write_buffer = self._write_buffer
+        if write_buffer.has_changed:
+            write_buffer.commit()
+        write_buffer.is_open = False
         if self._event_changes:
             self._event_changes.clear()
         if self._processing_changes:
@@ -311,7 +311,7 @@ class FailureIsolation(DeadLetterWriter):
 
     def give_up(self) -> None:
         """Undo what waits of a call whose error fails the query."""
-        self._stage.drop()
+        self._write_buffer.drop()
         self.end()
         self._has_begun = True
 
@@ -333,7 +333,7 @@ class FailureIsolation(DeadLetterWriter):
     def settle(self) -> None:
         """Have all stand that the call has done so far: it was its own, or of parts that are over.
 
-        The capsule of a later part begins here.
+        The failure snapshot of a later part begins here.
         """
         namespace = self.namespace
         self.begin()
@@ -345,7 +345,7 @@ class FailureIsolation(DeadLetterWriter):
         self._calls += 1
         current, metrics = self._current, self._user_metrics
         return CallMark(
-            self._stage.mark(),
+            self._write_buffer.mark(),
             tuple(len(queue.changes) for queue in self._queues),
             len(self._outputs.main),
             self._outputs.count_sides() if self._outputs.side else _NO_SIDES,
@@ -388,17 +388,17 @@ class FailureIsolation(DeadLetterWriter):
         self._letters_of_parts += is_part
         keys = shown_key if len(self._key_names) > 1 else (shown_key,)
         facts = self._facts(error, method, subject, called.timestamp)
-        letter = self._row(*keys, *facts, self._capsule(called))
+        letter = self._row(*keys, *facts, self._failure_snapshot(called))
         self._outputs.emit_side((self.letters.tag, letter), called.key)
 
     def undo(self, mark: CallMark | None) -> None:
         """Undo a call, or what it did since a mark, and the letters of its parts since then."""
         if mark is None:
-            self._stage.drop()
+            self._write_buffer.drop()
             timers: tuple[int, ...] = (0, 0)
             main, side, counted, letters = self._main, self._side, self._counted, 0
         else:
-            self._stage.go_back(mark.stage)
+            self._write_buffer.go_back(mark.write_buffer)
             _, timers, main, side, counted, letters, key, namespace = mark
             self._current.key, self._current.namespace = key, namespace
         for queue, left in zip(self._queues, timers):
@@ -411,15 +411,15 @@ class FailureIsolation(DeadLetterWriter):
         self._metrics.dead_letters -= undone
         self._letters_of_parts = letters
 
-    def _capsule(self, called: Called) -> bytes | None:
-        """Return the capsule of a call, made of what there was before it."""
-        if self._capsules is None:
+    def _failure_snapshot(self, called: Called) -> bytes | None:
+        """Return the failure snapshot of a call, made of what there was before it."""
+        if self._failure_snapshots is None:
             return None
         changes = [list(queue.changes) for queue in self._queues]
         for queue in self._queues:
             queue.undo_changes()
         try:
-            return self._capsules.make(called)
+            return self._failure_snapshots.make(called)
         finally:
             for queue, mine in zip(self._queues, changes):
                 queue.make_changes(mine)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capsules: a call that failed and what it began with, as bytes.
+"""Failure snapshots: a call that failed and what it began with, as bytes.
 
-A dead letter carries a capsule, from which a harness makes the call again: the element or timer, the
+A dead letter carries a failure snapshot, from which a harness makes the call again: the element or timer, the
 times, and what the states, stores and timers of the key held before the call, under all namespaces
-of the key.  If that is larger than the user wants, there is no capsule.
+of the key.  If that is larger than the user wants, there is no failure snapshot.
 
-An element of a broadcast input has no key.  Its capsule has the broadcast states; if the call looked
+An element of a broadcast input has no key.  Its failure snapshot has the broadcast states; if the call looked
 at the states of keys, it has the whole key group.
 
-A capsule is a segment, as a log has, so that it is checked, declared and restored as any state.  It
+A failure snapshot is a segment, as a log has, so that it is checked, declared and restored as any state.  It
 declares all tables of the operator, also those without entries.  Its last table is the call: one
 entry under the key, and in its namespace if there is one, with the facts of the call as MessagePack.
 The entries are in one order, whichever way the records before have gone: namespaces and timers
@@ -61,22 +61,22 @@ __all__ = [
     "ELEMENT",
     "TIMER",
     "Called",
-    "CapsuleMaker",
-    "CapsuleWriter",
     "Facts",
     "FailedCall",
-    "read_capsule",
+    "FailureSnapshotMaker",
+    "FailureSnapshotWriter",
+    "read_failure_snapshot",
     "write_record",
 ]
 
-_WHERE = "the capsule of a dead letter"
+_WHERE = "the failure snapshot of a dead letter"
 _RULE = "must be what a dead letter has"
 _CALL = f"{RESERVED_PREFIX}call"
 """The name of the table with the call."""
 
 ELEMENT, TIMER, BROADCAST = "element", "timer", "broadcast element"
 BATCHES = "batches"
-"""The inputs of a function of batches, as a capsule notes them."""
+"""The inputs of a function of batches, as a failure snapshot notes them."""
 
 
 @attrs.frozen(kw_only=True)
@@ -147,7 +147,7 @@ _decode = msgspec.msgpack.Decoder(Facts).decode
 
 @attrs.frozen(kw_only=True)
 class FailedCall:
-    """A call that failed, as a capsule has it.
+    """A call that failed, as a failure snapshot has it.
 
     Args:
         called: The call.
@@ -170,7 +170,7 @@ class FailedCall:
                 checked then.
 
         Raises:
-            IncompatibleStateError: A state of the capsule is not declared, or in another way.
+            IncompatibleStateError: A state of the failure snapshot is not declared, or in another way.
         """
         declared = {each.name: Declaration.of(each, self.key_type) for each in specs}
         for held in self.state.declarations.values():
@@ -180,7 +180,7 @@ class FailedCall:
             elif not isinstance(function, NamespacedFunction):
                 names = sorted(each for each in declared if not each.startswith(RESERVED_PREFIX))
                 msg = (
-                    f"the capsule of a call of {self.facts.function} takes a function that declares its "
+                    f"the failure snapshot of a call of {self.facts.function} takes a function that declares its "
                     f"state {held.name!r}, got one with {names}; give the function that "
                     "failed, or declare that state"
                 )
@@ -191,17 +191,17 @@ class FailedCall:
 
 
 @attrs.frozen(kw_only=True)
-class CapsuleWriter:
-    """Writes capsules.
+class FailureSnapshotWriter:
+    """Writes failure snapshots.
 
     Args:
         key_type: The type of the keys.
         namespace_type: The type of the namespaces; None for a function without namespaces.
         task: Returns the task that the operator serves now.
-        clock: The clock of the operator, whose times a capsule has.
+        clock: The clock of the operator, whose times a failure snapshot has.
         function: Returns the name of the function for messages.
         inputs: The kind of the function, by its inputs.
-        most: The most bytes of a capsule.
+        most: The most bytes of a failure snapshot.
     """
 
     key_type: TypeInformation
@@ -219,7 +219,7 @@ class CapsuleWriter:
         element: bytes,
         tables: Iterable[tuple[TableSpec, list[bytes]]],
     ) -> bytes | None:
-        """Return a capsule; None if it would be too large.
+        """Return a failure snapshot; None if it would be too large.
 
         Args:
             called: The call.
@@ -241,8 +241,8 @@ class CapsuleWriter:
         ):
             segment.declarations[number] = Declaration.of(each, key_type)
             segment.sections += [(number, payload) for payload in payloads]
-        capsule = segment.to_bytes()
-        return capsule if len(capsule) <= self.most else None
+        failure_snapshot = segment.to_bytes()
+        return failure_snapshot if len(failure_snapshot) <= self.most else None
 
     def _facts(self, called: Called, form: str, element: bytes) -> Facts:
         task, clock = self.task(), self.clock
@@ -284,8 +284,8 @@ _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
 @attrs.frozen
-class CapsuleMaker:
-    """Makes the capsules of the calls of an operator that processes single elements.
+class FailureSnapshotMaker:
+    """Makes the failure snapshots of the calls of an operator that processes single elements.
 
     Args:
         writer: Writes them.
@@ -294,13 +294,13 @@ class CapsuleMaker:
         allow_pickle: Whether an element may be pickled.
     """
 
-    _writer: CapsuleWriter
+    _writer: FailureSnapshotWriter
     _staged: BufferedTables
     _queues: Sequence[UndoableTimerQueue]
     _allow_pickle: bool
 
     def make(self, called: Called) -> bytes | None:
-        """Return the capsule of a call, of which the backend's tables have nothing.
+        """Return the failure snapshot of a call, of which the backend's tables have nothing.
 
         Returns:
             None if the element or an entry cannot be written, or if both together are too large.
@@ -312,7 +312,7 @@ class CapsuleMaker:
         former, tables = (current.key, current.namespace), []
         try:
             for table in (*self._staged.made, *(each.table for each in self._queues)):
-                # A capsule has fewer entries than bytes.
+                # A failure snapshot has fewer entries than bytes.
                 rows = list(islice(self._rows(table, called), most + 1))
                 most -= len(rows)
                 if most < 0:
@@ -376,11 +376,11 @@ def _by_namespace(rows: Iterable[Any]) -> list[Any]:
 # Reading
 
 
-def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
-    """Read a capsule.
+def read_failure_snapshot(failure_snapshot: Any, *, allow_pickle: bool) -> FailedCall:
+    """Read a failure snapshot.
 
     Args:
-        capsule: The column of a dead letter.
+        failure_snapshot: The column of a dead letter.
         allow_pickle: Whether the element, keys and namespaces may be unpickled.
 
     Raises:
@@ -389,17 +389,17 @@ def read_capsule(capsule: Any, *, allow_pickle: bool) -> FailedCall:
         CorruptStateError: It is damaged, or of another version.
         IncompatibleStateError: The type of its keys is not known.
     """
-    if isinstance(capsule, (bytearray, memoryview)):  # as Spark has binary columns
-        capsule = bytes(capsule)
-    if not isinstance(capsule, bytes):
-        msg = f"a capsule is the bytes of a dead letter's column, got {short_repr(capsule)}"
+    if isinstance(failure_snapshot, (bytearray, memoryview)):  # as Spark has binary columns
+        failure_snapshot = bytes(failure_snapshot)
+    if not isinstance(failure_snapshot, bytes):
+        msg = f"a failure snapshot is the bytes of a dead letter's column, got {short_repr(failure_snapshot)}"
         why = (
-            "; it is null where capsule_bytes was too small, or the element could not be written"
-            if capsule is None
-            else "; give row.capsule"
+            "; it is null where snapshot_bytes was too small, or the element could not be written"
+            if failure_snapshot is None
+            else "; give row.failure_snapshot"
         )
         raise DeclarationTypeError(msg + why)
-    state = read_segment(capsule, _WHERE)
+    state = read_segment(failure_snapshot, _WHERE)
     with decoding(_WHERE, _RULE):
         call = _take_call(state)
     if not allow_pickle:
@@ -462,7 +462,7 @@ def _pickles_of(call: Declaration, state: Segment) -> list[str]:
 
 
 def _refuse_pickles(found: list[str]) -> None:
-    """Refuse a capsule that has pickles.
+    """Refuse a failure snapshot that has pickles.
 
     Raises:
         DeclarationValueError: There is a pickle.

@@ -69,7 +69,9 @@ def _list(look: Look, letters: list[dict[str, Any]], limit: int) -> int:
     for index, letter in enumerate(letters[: limit or None]):
         keys = {name: value for name, value in letter.items() if name not in _FIELDS}
         row = {"index": index, **keys, **{name: letter[name] for name in _FIELDS}}
-        row["capsule"] = None if letter["capsule"] is None else len(letter["capsule"])
+        row["failure_snapshot"] = (
+            None if letter["failure_snapshot"] is None else len(letter["failure_snapshot"])
+        )
         if not look.is_json:
             row["error"] = f"{letter['error_class']}: {letter['message']}"
             time = letter["timestamp"]
@@ -79,7 +81,7 @@ def _list(look: Look, letters: list[dict[str, Any]], limit: int) -> int:
     columns = names
     if not look.is_json:
         of_key = [each for each in names if each not in {*_FIELDS, "index", "error"}]
-        columns = ["index", *of_key, *_SHORT[1:], "capsule"]
+        columns = ["index", *of_key, *_SHORT[1:], "failure_snapshot"]
     look.printer.rows(rows, columns)
     if limit and len(letters) > limit:
         look.printer.warn(f"there are more than these {limit}; --limit 0 shows all")
@@ -87,10 +89,12 @@ def _list(look: Look, letters: list[dict[str, Any]], limit: int) -> int:
 
 
 def _replay(look: Look, letter: dict[str, Any], address: str, *, allow_pickle: bool) -> int:
-    failed = read_failure(letter["capsule"], allow_pickle=allow_pickle)
+    failed = read_failure(letter["failure_snapshot"], allow_pickle=allow_pickle)
     function = import_function(address, "--replay")
     look.printer.note(f"{letter['operator']}: {letter['call']} of {letter['subject']}")
-    with _harness(failed, letter["capsule"], function, allow_pickle=allow_pickle) as harness:
+    with _harness(
+        failed, letter["failure_snapshot"], function, allow_pickle=allow_pickle
+    ) as harness:
         try:
             outputs: Any = harness.replay()
         except Exception as error:
@@ -111,23 +115,27 @@ def _replay(look: Look, letter: dict[str, Any], address: str, *, allow_pickle: b
 
 
 def _harness(
-    failed: FailedCall, capsule: bytes, function: Any, *, allow_pickle: bool
+    failed: FailedCall, failure_snapshot: bytes, function: Any, *, allow_pickle: bool
 ) -> OperatorHarness:
     """Make the harness that fits the inputs of the function that failed."""
     if failed.facts.inputs == "two inputs":
-        return KeyedTwoInputHarness.of_failure(capsule, function, allow_pickle=allow_pickle)
+        return KeyedTwoInputHarness.of_failure(
+            failure_snapshot, function, allow_pickle=allow_pickle
+        )
     if failed.facts.inputs == "a broadcast input":
         states = [
             MapStateDescriptor(each.name, type_of(each.user_key), type_of(each.value))
             for each in failed.state.declarations.values()
             if each.is_replicated
         ]
-        return BroadcastHarness.of_failure(capsule, function, states, allow_pickle=allow_pickle)
+        return BroadcastHarness.of_failure(
+            failure_snapshot, function, states, allow_pickle=allow_pickle
+        )
     if failed.facts.inputs == BATCHES:
         from pyflinklike.columns import KeyedBatchHarness  # needs NumPy, which an extra brings
 
-        return KeyedBatchHarness.of_failure(capsule, function, allow_pickle=allow_pickle)
-    return KeyedProcessHarness.of_failure(capsule, function, allow_pickle=allow_pickle)
+        return KeyedBatchHarness.of_failure(failure_snapshot, function, allow_pickle=allow_pickle)
+    return KeyedProcessHarness.of_failure(failure_snapshot, function, allow_pickle=allow_pickle)
 
 
 # The files
@@ -161,11 +169,11 @@ def _read(path: str) -> Iterator[dict[str, Any]]:
     for file in files:
         rows = _parquet(file) if file.suffix == ".parquet" else _json(file)
         for row in rows:
-            missing = sorted({*_FIELDS} - {"capsule"} - row.keys())
+            missing = sorted({*_FIELDS} - {"failure_snapshot"} - row.keys())
             if missing:
                 msg = f"{file}: a dead letter has the columns {_FIELDS}, got one without {missing}"
                 raise DeclarationValueError(f"{msg}; write all columns of the side output")
-            yield {"capsule": None, **row}
+            yield {"failure_snapshot": None, **row}
 
 
 def _is_data(path: Path) -> bool:
@@ -186,9 +194,9 @@ def _json(file: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
         try:
             row = json.loads(line)
-            if row.get("capsule") is not None:
-                row["capsule"] = base64.b64decode(
-                    row["capsule"], validate=True
+            if row.get("failure_snapshot") is not None:
+                row["failure_snapshot"] = base64.b64decode(
+                    row["failure_snapshot"], validate=True
                 )  # as Spark writes it
         except (ValueError, AttributeError, binascii.Error) as error:
             msg = f"{file}, line {number}: must be a dead letter as JSON, got {short_repr(line)}"

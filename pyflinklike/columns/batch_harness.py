@@ -74,7 +74,7 @@ class KeyedBatchHarness(OperatorHarness):
     @classmethod
     def of_failure(
         cls,
-        capsule: bytes,
+        failure_snapshot: bytes,
         function: KeyedBatchFunction,
         event_time: str | None = None,
         *,
@@ -87,7 +87,7 @@ class KeyedBatchHarness(OperatorHarness):
         As `KeyedProcessHarness.of_failure`.  The key columns are those of the letter; `event_time`
         is the column of event times of further records.
         """
-        failed = read_failure(capsule, allow_pickle=allow_pickle)
+        failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
         options = settings_of_failure(
             failed, state_backend, job_parameters, allow_pickle=allow_pickle
         )

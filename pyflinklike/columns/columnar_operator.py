@@ -26,7 +26,7 @@ from pyflinklike._runtime.failure_snapshot import (
     ELEMENT,
     TIMER,
     Called,
-    CapsuleWriter,
+    FailureSnapshotWriter,
     write_record,
 )
 from pyflinklike._runtime.invokers import FunctionInvoker
@@ -118,10 +118,10 @@ class ColumnarAssembly(OperatorAssembly):
         on_error, backend = self.declared.on_error, self.backend
         if on_error is None:
             return None
-        names, capsules = tuple(name for name, _ in self.task.key_columns), None
-        if on_error.capsule_bytes:
-            writer = self._make_capsule_writer(on_error.capsule_bytes)
-            capsules = BatchCapsules(writer, self.timers.queues, self.assembled)
+        names, failure_snapshots = tuple(name for name, _ in self.task.key_columns), None
+        if on_error.snapshot_bytes:
+            writer = self._make_failure_snapshot_writer(on_error.snapshot_bytes)
+            failure_snapshots = BatchFailureSnapshots(writer, self.timers.queues, self.assembled)
         guard = BatchFailureIsolation(
             on_error,
             self.clock,
@@ -131,7 +131,7 @@ class ColumnarAssembly(OperatorAssembly):
             backend,
             self.rows,
             self.assembled,
-            capsules,
+            failure_snapshots,
         )
         self._begin_guard(guard)
         return guard
@@ -370,10 +370,10 @@ class ColumnarInvoker(FunctionInvoker):
 _ARROW_TYPES = {name: kind.arrow_type for name, kind in LETTER_FIELDS}
 
 
-class BatchCapsules:
-    """Makes the capsules of records and timers of a function of batches.
+class BatchFailureSnapshots:
+    """Makes the failure snapshots of records and timers of a function of batches.
 
-    A capsule has all that the states and timers of its key hold.
+    A failure snapshot has all that the states and timers of its key hold.
 
     Args:
         writer: Writes them.
@@ -383,7 +383,7 @@ class BatchCapsules:
 
     def __init__(
         self,
-        writer: CapsuleWriter,
+        writer: FailureSnapshotWriter,
         queues: Sequence[ColumnTimerQueue],
         assembled: Mapping[str, Assembled[Any]],
     ) -> None:
@@ -392,7 +392,7 @@ class BatchCapsules:
         self._assembled = assembled
 
     def make(self, called: Called, rows: Any) -> bytes | None:
-        """Return the capsule of a call that was undone.
+        """Return the failure snapshot of a call that was undone.
 
         Args:
             called: The call, of one record or timer.
@@ -439,7 +439,7 @@ class BatchFailureIsolation(DeadLetterWriter):
         backend: Undoes what a call has changed in states and timers.
         outputs: Gather what the function gives.
         assembled: The states by name; the mapping may grow.
-        capsules: Makes the capsules of letters; None for letters without one.
+        failure snapshots: Makes the failure snapshots of letters; None for letters without one.
     """
 
     def __init__(
@@ -452,13 +452,13 @@ class BatchFailureIsolation(DeadLetterWriter):
         backend: Any,
         outputs: ColumnOutputs,
         assembled: Mapping[str, Assembled[Any]],
-        capsules: BatchCapsules | None,
+        failure_snapshots: BatchFailureSnapshots | None,
     ) -> None:
         super().__init__(letters, clock, metrics, operator, key_names)
         self._backend = backend
         self._outputs = outputs
         self._assembled = assembled
-        self._capsules = capsules
+        self._failure_snapshots = failure_snapshots
         self._marks: tuple[int, Mapping[str, int]] = (0, {})
         self._expired: list[tuple[Any, int]] = []
 
@@ -514,8 +514,10 @@ class BatchFailureIsolation(DeadLetterWriter):
         """
         self._count(told)
         time = None if called.timestamp == MIN_WATERMARK else called.timestamp
-        capsule = None if self._capsules is None else self._capsules.make(called, rows)
-        values = (*self._facts(error, method, subject, time), capsule)
+        failure_snapshot = (
+            None if self._failure_snapshots is None else self._failure_snapshots.make(called, rows)
+        )
+        values = (*self._facts(error, method, subject, time), failure_snapshot)
         columns = dict(zip(self._key_names, keys.columns))
         for (name, kind), value in zip(_ARROW_TYPES.items(), values):
             columns[name] = pa.array([value], kind)

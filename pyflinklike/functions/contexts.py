@@ -102,7 +102,7 @@ class Attempt(Protocol):
             subject: Returns what the function was called with, as text; used after the call is undone.
             name: The name of the method, for messages; None if the traceback has it.
             settled: Whether everything done before this call stays, whatever happens.  Otherwise it
-                is undone if the whole call fails, and the letter's capsule begins before it.
+                is undone if the whole call fails, and the letter's failure snapshot begins before it.
 
         Returns:
             The outputs, which the program emits; None if the call failed.

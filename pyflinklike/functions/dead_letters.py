@@ -27,7 +27,7 @@ LETTER_FIELDS = (
     ("message", Types.STRING()),
     ("raised_at", Types.STRING()),
     ("traceback", Types.STRING()),
-    ("capsule", Types.PRIMITIVE_ARRAY(Types.BYTE())),
+    ("failure_snapshot", Types.PRIMITIVE_ARRAY(Types.BYTE())),
 )
 """The columns of a dead letter behind those of its key, with their types."""
 
@@ -55,10 +55,10 @@ class DeadLetters:
     | `error_class`, `message` | the class and the message of the error |
     | `raised_at` | the user's line: file, line and function |
     | `traceback` | the traceback, shortened to its last 8,000 characters |
-    | `capsule` | bytes from which a harness makes the call again: `of_failure` of the harnesses |
+    | `failure_snapshot` | bytes from which a harness makes the call again: `of_failure` of the harnesses |
 
-    A capsule has the states, stores and timers of the key before the call, the element or timer, and
-    the times.  It is null if that takes more than `capsule_bytes`.  It is also null if the element can
+    A failure snapshot has the states, stores and timers of the key before the call, the element or timer, and
+    the times.  It is null if that takes more than `snapshot_bytes`.  It is also null if the element can
     be written neither as plain values nor, if the operator may unpickle, as a pickle.
 
     A bug in a new version must not turn a whole topic into dead letters.  So a task fails, and the query
@@ -80,24 +80,24 @@ class DeadLetters:
         at_most: A share of the records and timers of a task, between 0 and 1; or a number of letters.
         per: "record" if `at_most` is a share of the records, "batch" if it is a number in a
             micro-batch.  A harness counts as one micro-batch.
-        capsule_bytes: The most bytes of a capsule; 0 makes no capsules.
+        snapshot_bytes: The most bytes of a failure snapshot; 0 makes no failure snapshots.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
-        DeclarationValueError: `at_most`, `per` or `capsule_bytes` is out of range.
+        DeclarationValueError: `at_most`, `per` or `snapshot_bytes` is out of range.
     """
 
     tag: OutputTag[Any]
     at_most: float
     per: Literal["record", "batch"]
-    capsule_bytes: int
+    snapshot_bytes: int
 
     def __init__(
         self,
         tag: OutputTag[Any] | str,
         at_most: float = 0.01,
         per: Literal["record", "batch"] = "record",
-        capsule_bytes: int = 65_536,
+        snapshot_bytes: int = 65_536,
     ) -> None:
         if isinstance(tag, str):
             tag = OutputTag(tag)
@@ -111,11 +111,11 @@ class DeadLetters:
                 f"{msg}; with at_most=0.01, per='record' is one in a hundred"
             )
         _check_bound(at_most, per)
-        if not is_int(capsule_bytes) or capsule_bytes < 0:
-            msg = f"DeadLetters: capsule_bytes must be an int from 0 on, got {short_repr(capsule_bytes)}"
-            kind = DeclarationValueError if is_int(capsule_bytes) else DeclarationTypeError
-            raise kind(f"{msg}; 65536 is the default, 0 makes no capsules")
-        self.__attrs_init__(tag, at_most, per, capsule_bytes)
+        if not is_int(snapshot_bytes) or snapshot_bytes < 0:
+            msg = f"DeadLetters: snapshot_bytes must be an int from 0 on, got {short_repr(snapshot_bytes)}"
+            kind = DeclarationValueError if is_int(snapshot_bytes) else DeclarationTypeError
+            raise kind(f"{msg}; 65536 is the default, 0 makes no failure snapshots")
+        self.__attrs_init__(tag, at_most, per, snapshot_bytes)
 
 
 def _check_bound(at_most: Any, per: str) -> None:

@@ -244,7 +244,7 @@ class IntervalJoin(KeyedCoProcessFunction):
         else:
             context.left, context.right = None, over.timestamp
             pair = None, over.element
-        # The elements before it are done with, so the capsule of a letter begins with this one.
+        # The elements before it are done with, so the failure snapshot of a letter begins with this one.
         yield from self._call(pair, settled=True)
 
     def _call(self, pair: tuple[Any, Any], *, settled: bool = False) -> Iterable[Any]:

@@ -4,7 +4,7 @@
 An image never changes.  The next one is made of it and of the writes since, and shares with it every
 key group that did not change.  The nonces prove that the result is the state from which the operator
 went on: new segments of a log must follow the former ones, or begin anew, and each key group must
-agree with the roll.
+agree with the registry.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import attrs
 
-from pyflinklike._changelog.checkpoint_logs import check_groups, check_head, record_and_roll
+from pyflinklike._changelog.checkpoint_logs import check_groups, check_head, record_and_registry
 from pyflinklike._changelog.log_storage import HEAD_AT, Head
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import read_chain, read_one
@@ -125,7 +125,7 @@ class Image:
         record: The operator record, which declares its states.
         clock: The times of the operator in that batch.
         groups: The logs of its key groups, by their numbers.
-        called: The operator record and roll as they are stored, by sequence number.
+        called: The operator record and registry as they are stored, by sequence number.
         where: Names the image in messages.
         operator_id: The host's number of the operator.
         share: The key groups and keys that the image has.
@@ -198,7 +198,7 @@ def image_of(
         position: The micro-batch after which the image holds.
         clock: The times of the operator in that batch.
         groups: The blobs of each key group that is held, the head included, by its number.
-        called: The operator record and roll as they are stored, by sequence number.
+        called: The operator record and registry as they are stored, by sequence number.
         where: Names the image in messages.
         operator_id: The host's number of the operator.
         share: The key groups and keys that the image is to have.
@@ -222,13 +222,13 @@ def _make_image(
     operator_id: int,
     share: StoredShare,
 ) -> Image:
-    """Check logs against the roll, as far as it is held, and make an image of them."""
-    record, roll = record_and_roll(called, where)
-    served_at = {at: time for at, time in roll.served_at.items() if share.has_group(at)}
-    check_groups(attrs.evolve(roll, served_at=served_at), logs, where)
+    """Check logs against the registry, as far as it is held, and make an image of them."""
+    record, registry = record_and_registry(called, where)
+    served_at = {at: time for at, time in registry.served_at.items() if share.has_group(at)}
+    check_groups(attrs.evolve(registry, served_at=served_at), logs, where)
     for index, log in logs.items():
         place = f"{where}, key group {index}"
-        check_head(log.head, record.identity, roll.served_at[index], place)
+        check_head(log.head, record.identity, registry.served_at[index], place)
     return Image(position, record, clock, logs, called, where, operator_id, share)
 
 
@@ -260,7 +260,7 @@ class Write(NamedTuple):
     """One write to the stored logs of an operator.
 
     Args:
-        key_group: The number of the key group; None for the record and the roll.
+        key_group: The number of the key group; None for the record and the registry.
         sequence: The number under which the blob is stored.
         blob: The stored bytes; None for a removal.
     """

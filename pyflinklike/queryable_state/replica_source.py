@@ -24,7 +24,7 @@ from pyflinklike.queryable_state.image import (
     image_of,
     next_image,
 )
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, index_of
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids, index_of
 from pyflinklike.spark._wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark._wire.schema import arrow_type, key_type_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
@@ -181,11 +181,11 @@ class CheckpointSource:
 def _rows_of(
     rows: DataFrame, share: StoredShare, max_parallelism: int, operator_id: int
 ) -> DataFrame:
-    """Take the rows of the key groups that are held, and of the record and the roll."""
+    """Take the rows of the key groups that are held, and of the record and the registry."""
     if share.groups is None:
         return rows
     ids = group_ids(max_parallelism, place_in(operator_id))
-    return rows.where(rows[KEY_GROUP].isin([ROLL_CALL, *(ids[at] for at in share.groups)]))
+    return rows.where(rows[KEY_GROUP].isin([REGISTRY_KEY, *(ids[at] for at in share.groups)]))
 
 
 def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:
@@ -200,9 +200,9 @@ def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:
     )
     every = zip(removed, groups.to_pylist(), sequences.to_pylist(), blobs)
     for is_removed, group_id, sequence, blob in every:
-        if group_id < 0 and group_id != ROLL_CALL:
+        if group_id < 0 and group_id != REGISTRY_KEY:
             continue  # a home, which keeps a watermark and no state
-        key_group = None if group_id == ROLL_CALL else index_of(group_id, max_parallelism)
+        key_group = None if group_id == REGISTRY_KEY else index_of(group_id, max_parallelism)
         yield Write(key_group, sequence, None if is_removed else blob.as_py())
 
 

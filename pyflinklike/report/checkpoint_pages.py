@@ -91,7 +91,7 @@ def checkpoint_report(
         RequirementError: altair or vl-convert-python is missing: the extra `report`.
         UnknownBatchError: The checkpoint never had the batch, or does not keep it any more.
         UnknownStateError: The checkpoint has no such operator.
-        CorruptStateError: An operator's record, roll or head is damaged.
+        CorruptStateError: An operator's record, registry or head is damaged.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
         OSError: The page cannot be written.
     """

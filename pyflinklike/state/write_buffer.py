@@ -35,7 +35,7 @@ __all__ = ["BufferedTables", "StageMark", "StagedTable", "WriteBuffer"]
 
 
 class StageMark(NamedTuple):
-    """What a stage held at a moment of a call.
+    """What a write buffer held at a moment of a call.
 
     Args:
         overlays: A copy of the overlay of each table that had been written to.
@@ -122,7 +122,7 @@ class BufferedTables:
         self._staged: dict[str, StagedTable] = {}
         self.current = tables.current
         self.is_persistent = tables.is_persistent
-        self.stage = WriteBuffer(tables.current)
+        self.write_buffer = WriteBuffer(tables.current)
         """What the call that is under way has written."""
         self.made: list[Table] = []
         """The backend's tables that were made so far, which have nothing of that call."""
@@ -134,7 +134,9 @@ class BufferedTables:
             made = self._tables.table(spec)
             self.made.append(made)
             kind = StagedOrderedTable if spec.ordered else _KINDS[spec.shape]
-            table = self._staged[spec.name] = kind(made, spec.key_of(self.current), self.stage)
+            table = self._staged[spec.name] = kind(
+                made, spec.key_of(self.current), self.write_buffer
+            )
         return cast(Table, table)
 
 
@@ -144,16 +146,16 @@ class StagedTable:
     Args:
         table: The table of the backend.
         key: The key to look under, as the backend's table has it.
-        stage: What the call that is under way has written.
+        write_buffer: What the call that is under way has written.
     """
 
-    def __init__(self, table: Table, key: TableKey, stage: WriteBuffer) -> None:
+    def __init__(self, table: Table, key: TableKey, write_buffer: WriteBuffer) -> None:
         self.spec = table.spec
         self.overlay: dict[Any, Any] = {}
         """What the call has written, by key."""
         self._table: Any = table
         self._key: Any = key
-        self._stage = stage
+        self._write_buffer = write_buffer
         # The entries of a key group have one key, which nobody assigns.
         self._is_keyed = not (self.spec.per_group or self.spec.is_replicated)
 
@@ -216,7 +218,7 @@ class StagedTable:
 
     def multi_put(self, items: Iterable[tuple[Hashable, Entry]]) -> None:
         """Store many entries at once; of equal user keys the last one stays."""
-        if not self._stage.is_open:
+        if not self._write_buffer.is_open:
             self._table.multi_put(items)
             return
         for user_key, entry in items:
@@ -244,7 +246,7 @@ class StagedTable:
 
     def _under_each_key(self) -> Iterator[tuple[Any, Any]]:
         """Make each key of the overlay current in turn; yield it and its part of the overlay."""
-        current = self._stage.current
+        current = self._write_buffer.current
         former = current.key, current.namespace
         try:
             for key, mine in list(self.overlay.items()):
@@ -277,8 +279,8 @@ _UNKNOWN: Any = object()
 class StagedSingleTable(StagedTable):
     """One entry for each key; the overlay has the entry of a key, `MISSING` if it is deleted."""
 
-    def __init__(self, table: Table, key: TableKey, stage: WriteBuffer) -> None:
-        super().__init__(table, key, stage)
+    def __init__(self, table: Table, key: TableKey, write_buffer: WriteBuffer) -> None:
+        super().__init__(table, key, write_buffer)
         # Functions read and write such a table for every record.
         self._get, self._put = table.get, table.put
 
@@ -293,13 +295,13 @@ class StagedSingleTable(StagedTable):
 
     def put(self, user_key: Hashable, entry: Entry) -> None:
         """Store an entry in place of the former one."""
-        overlay, stage = self.overlay, self._stage
+        overlay, write_buffer = self.overlay, self._write_buffer
         if not overlay:
-            if not stage.is_open:
+            if not write_buffer.is_open:
                 self._table.put(user_key, entry)
                 return
-            stage.has_changed = True  # `WriteBuffer.add` written out: a call per record less
-            stage.written.append(self)
+            write_buffer.has_changed = True  # `WriteBuffer.add` written out: a call per record less
+            write_buffer.written.append(self)
         overlay[self._key.key] = entry
 
     def copy_overlay(self) -> dict[Any, Any]:
@@ -312,7 +314,7 @@ class StagedSingleTable(StagedTable):
 
     def delete(self, user_key: Hashable) -> None:
         """Remove the entry; nothing happens where there is none."""
-        if not self._stage.is_open:
+        if not self._write_buffer.is_open:
             self._table.delete(user_key)
         elif self.get(None) is not MISSING:
             self.put(None, MISSING)
@@ -383,7 +385,7 @@ class StagedMapTable(StagedTable):
         if mine is None:
             mine = _BufferedWrites()
             if not self.overlay:
-                self._stage.add(self)
+                self._write_buffer.add(self)
             self.overlay[key] = mine
         return mine
 
@@ -401,7 +403,7 @@ class StagedMapTable(StagedTable):
 
     def put(self, user_key: Hashable, entry: Entry) -> None:
         """Store an entry in place of the former one."""
-        if self._stage.is_open:
+        if self._write_buffer.is_open:
             self._mine().entries[user_key] = entry
         else:
             self._table.put(user_key, entry)
@@ -412,7 +414,7 @@ class StagedMapTable(StagedTable):
 
     def delete(self, user_key: Hashable) -> None:
         """Remove an entry; nothing happens where there is none."""
-        if not self._stage.is_open:
+        if not self._write_buffer.is_open:
             self._table.delete(user_key)
         elif self.get(user_key) is not MISSING:
             mine = self._mine()
@@ -421,7 +423,7 @@ class StagedMapTable(StagedTable):
 
     def clear(self) -> None:
         """Remove every entry under the current key."""
-        if not self._stage.is_open:
+        if not self._write_buffer.is_open:
             self._table.clear()
         elif not self.is_empty():
             self._mine()
@@ -498,7 +500,7 @@ class StagedListTable(StagedMapTable):
 
     def append(self, entry: Entry) -> None:
         """Put an entry after the last position."""
-        if not self._stage.is_open:
+        if not self._write_buffer.is_open:
             self._table.append(entry)
             return
         mine = self._mine()

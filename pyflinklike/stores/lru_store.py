@@ -163,7 +163,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         mine.pop(user_key, None)
         mine[user_key] = None
         # A call that fails is undone in tables alone.
-        if self._ready().stage is not None:
+        if self._ready().write_buffer is not None:
             self._settle()
 
     def _settle_all(self) -> None:

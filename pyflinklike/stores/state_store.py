@@ -334,15 +334,19 @@ class WriteBackLog:
             value: The frozen value to come; `MISSING` if the entry is deleted.
             timestamp: The time of the record in ms.
         """
-        where, writer, stage = self._where(user_key), self._context.key, self._context.stage
+        where, writer, write_buffer = (
+            self._where(user_key),
+            self._context.key,
+            self._context.write_buffer,
+        )
         if not self._is_caching:
             if value is not MISSING or self._table.get(user_key) is not MISSING:
                 self._log(where, value, timestamp, writer)
-        elif stage is None:
+        elif write_buffer is None:
             self._keep(where, self._was_there(where), value, timestamp, writer)
         else:
             was_there = self._was_there(where)
-            stage.do_later(lambda: self._keep(where, was_there, value, timestamp, writer))
+            write_buffer.do_later(lambda: self._keep(where, was_there, value, timestamp, writer))
 
     def _was_there(self, where: tuple[Any, bytes]) -> bool:
         """Return whether the entry was there at the last flush, as far as is known."""
@@ -370,11 +374,11 @@ class WriteBackLog:
 
     def flush(self) -> None:
         """Log the changes that wait; those of a call that is under way, once it has succeeded."""
-        stage = self._context.stage
-        if stage is None:
+        write_buffer = self._context.write_buffer
+        if write_buffer is None:
             self._flush()
         else:
-            stage.do_later(self._flush)
+            write_buffer.do_later(self._flush)
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, {}

@@ -96,7 +96,7 @@ class KeyedProcessHarness(OperatorHarness):
     @classmethod
     def of_failure(
         cls,
-        capsule: bytes,
+        failure_snapshot: bytes,
         function: KeyedProcessFunction | MapFunction | FlatMapFunction | FilterFunction,
         key_selector: Callable[[Any], Any] | None = None,
         *,
@@ -110,22 +110,22 @@ class KeyedProcessHarness(OperatorHarness):
         the call, and of all keys only its own has state.
 
         Args:
-            capsule: The column of the letter.
+            failure_snapshot: The column of the letter.
             function: The function that failed, or a mended one with the same states.
             key_selector: Returns the key of further elements; by default all have the call's key.
             state_backend: Where state is kept; `HashMapStateBackend()` by default.
-            job_parameters: Values for `get_job_parameter`, by name, which a capsule has not.
+            job_parameters: Values for `get_job_parameter`, by name, which a failure snapshot has not.
             allow_pickle: Whether the element and state may be unpickled: whoever wrote the letter
                 may then run code here.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is of the wrong kind, or there is
                 a pickle, which `allow_pickle` refuses.
-            CorruptStateError: The capsule is damaged.
+            CorruptStateError: The failure snapshot is damaged.
             IncompatibleStateError: The function declares its states in another way, or has other
                 inputs.
         """
-        failed = read_failure(capsule, allow_pickle=allow_pickle)
+        failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
         options = settings_of_failure(
             failed, state_backend, job_parameters, allow_pickle=allow_pickle
         )
@@ -237,7 +237,7 @@ class KeyedTwoInputHarness(_TwoInputs):
     @classmethod
     def of_failure(
         cls,
-        capsule: bytes,
+        failure_snapshot: bytes,
         function: KeyedCoProcessFunction | CoMapFunction | CoFlatMapFunction,
         key_selector1: Callable[[Any], Any] | None = None,
         key_selector2: Callable[[Any], Any] | None = None,
@@ -251,7 +251,7 @@ class KeyedTwoInputHarness(_TwoInputs):
         As `KeyedProcessHarness.of_failure`, with a key selector for each input.  Both inputs are at
         the watermark of the call.
         """
-        failed = read_failure(capsule, allow_pickle=allow_pickle)
+        failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
         options = settings_of_failure(
             failed, state_backend, job_parameters, allow_pickle=allow_pickle
         )
@@ -349,7 +349,7 @@ class BroadcastHarness(_TwoInputs):
     @classmethod
     def of_failure(
         cls,
-        capsule: bytes,
+        failure_snapshot: bytes,
         function: KeyedBroadcastProcessFunction | BroadcastProcessFunction,
         broadcast_states: Sequence[MapStateDescriptor[Any, Any]],
         key_selector: Callable[[Any], Any] | None = None,
@@ -361,10 +361,10 @@ class BroadcastHarness(_TwoInputs):
         """Make a harness in the state that a call began with which became a dead letter.
 
         As `KeyedProcessHarness.of_failure`, with the broadcast states.  Both inputs are at the
-        watermark of the call.  For an element of the broadcast input the capsule has the state of
+        watermark of the call.  For an element of the broadcast input the failure snapshot has the state of
         keys only where the call had read it.
         """
-        failed = read_failure(capsule, allow_pickle=allow_pickle)
+        failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
         options = settings_of_failure(
             failed, state_backend, job_parameters, allow_pickle=allow_pickle
         )

@@ -24,7 +24,7 @@ from pyflinklike._messages import instance_of, short_repr, shown_error
 from pyflinklike._options import collect, options_shown
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.failure_snapshot import FailedCall, read_capsule
+from pyflinklike._runtime.failure_snapshot import FailedCall, read_failure_snapshot
 from pyflinklike._runtime.function_kinds import (
     classes_of,
     harness_for,
@@ -235,7 +235,7 @@ class OperatorHarness:
         )
         restored = _restore(options.restore, key_type)
         if failed is not None:
-            restored.state.read(failed.state, "the capsule of a dead letter")
+            restored.state.read(failed.state, "the failure snapshot of a dead letter")
             clock = self._operator.clock
             clock.watermark = failed.facts.watermark
             clock.processing_time = failed.facts.processing_time
@@ -316,7 +316,7 @@ class OperatorHarness:
         operator, failed = self._open_operator(), self._failed
         if failed is None:
             msg = f"replay() is for a harness of {type(self).__name__}.of_failure, got another one"
-            raise StateAccessError(f"{msg}; make one of the capsule of a dead letter")
+            raise StateAccessError(f"{msg}; make one of the failure snapshot of a dead letter")
         try:
             operator.repeat(failed)
         finally:
@@ -324,7 +324,7 @@ class OperatorHarness:
         return main
 
     def _check_fit(self, failed: FailedCall, function: Any) -> None:
-        """Refuse a function whose declarations are not those of the capsule."""
+        """Refuse a function whose declarations are not those of the failure_snapshot."""
         try:
             failed.check(self._operator.group.specs, function)
         except IncompatibleStateError:
@@ -472,9 +472,9 @@ class OperatorHarness:
         return main
 
 
-def read_failure(capsule: Any, *, allow_pickle: bool) -> FailedCall:
-    """Read the capsule of a dead letter for a harness: `read_capsule`."""
-    return read_capsule(capsule, allow_pickle=pickle_allowed(allow_pickle))
+def read_failure(failure_snapshot: Any, *, allow_pickle: bool) -> FailedCall:
+    """Read the failure snapshot of a dead letter for a harness: `read_failure_snapshot`."""
+    return read_failure_snapshot(failure_snapshot, allow_pickle=pickle_allowed(allow_pickle))
 
 
 def settings_of_failure(
@@ -511,7 +511,7 @@ def _task_of(failed: FailedCall, function: Any, task: TaskInfo) -> TaskInfo:
     facts, inputs = failed.facts, kind_of(function).inputs
     if facts.inputs != inputs:
         msg = (
-            f"the capsule of a call of {facts.function} takes a function of {facts.inputs}, got "
+            f"the failure snapshot of a call of {facts.function} takes a function of {facts.inputs}, got "
             f"{type(function).__name__} of {inputs}; give the function that failed, to "
             f"{harness_for(facts.inputs)}.of_failure"
         )

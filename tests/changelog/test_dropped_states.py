@@ -23,7 +23,7 @@ from pyflinklike._changelog.checkpoint_logs import sections_of
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.errors import DeclarationError, IncompatibleStateError, UnknownStateError
 from pyflinklike.spark import key_by
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids
 from pyflinklike.state_processor._spark.initial_state import savepoint_of
 from pyflinklike.stores import WindowStoreDescriptor
 
@@ -179,7 +179,7 @@ def test_a_savepoint_has_no_half_of_a_state():
     """Some key groups have lost it already."""
     checkpoint = begun("old")
     checkpoint.run(program(drop=["old"]), [(key, 8) for key in of_group(1)], time=200)
-    blobs = {key: checkpoint.blobs[key] for key in (ROLL_CALL, *group_ids(4))}
+    blobs = {key: checkpoint.blobs[key] for key in (REGISTRY_KEY, *group_ids(4))}
     merged = read_segment(savepoint_of(blobs, "tested"), "tested")
     names = {each.declaration.name for each in sections_of([merged], "tested")}
     assert "count" in names

@@ -66,7 +66,7 @@ def test_a_group_that_had_records_has_a_head(store):
 
 
 def test_an_erased_group_keeps_the_time_of_its_records(store):
-    """It must still be there when the roll is compared."""
+    """It must still be there when the registry is compared."""
     worker = Worker()
     worker.batch(store, a=1)
     worker.delete("a")

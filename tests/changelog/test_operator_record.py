@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record and the roll: what they say survives as bytes, and what is not as they say is refused."""
+"""The record and the registry: what they say survives as bytes, and what is not as they say is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyflinklike import KeyedProcessFunction, MapStateDescriptor, StateTtlConfig
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
-    ROLL_AT,
+    REGISTRY_AT,
     KeyGroupRegistry,
     OperatorIdentity,
     OperatorRecord,
@@ -27,7 +27,7 @@ from pyflinklike._changelog.operator_record import (
 )
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.spark._host.blob_map import HEAD_AT
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids
 from pyflinklike.state_processor._spark.initial_state import savepoint_of
 from pyflinklike.stores import WindowStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
@@ -74,7 +74,7 @@ def damaged(blob):
 
 def test_the_record_says_what_the_log_does_not(checkpoint):
     """Names, columns, times, and what each state and store was declared as, even if it is empty."""
-    record = json.loads(checkpoint.blobs[ROLL_CALL][RECORD_AT])
+    record = json.loads(checkpoint.blobs[REGISTRY_KEY][RECORD_AT])
     long = Types.LONG().signature
     assert {
         "uid": "counted",
@@ -113,14 +113,14 @@ def test_the_record_says_what_the_log_does_not(checkpoint):
 
 def test_every_damage_to_a_record_is_seen(checkpoint):
     """Each flipped bit and each cut."""
-    for blob in damaged(checkpoint.blobs[ROLL_CALL][RECORD_AT]):
+    for blob in damaged(checkpoint.blobs[REGISTRY_KEY][RECORD_AT]):
         with pytest.raises(CorruptStateError, match="operator 0, batch 7: "):
             OperatorRecord.from_bytes(blob, WHERE)
 
 
 def test_every_damage_to_a_roll_is_seen(checkpoint):
     """Each flipped bit and each cut."""
-    for blob in damaged(checkpoint.blobs[ROLL_CALL][ROLL_AT]):
+    for blob in damaged(checkpoint.blobs[REGISTRY_KEY][REGISTRY_AT]):
         with pytest.raises(CorruptStateError, match="operator 0, batch 7: "):
             KeyGroupRegistry.from_bytes(blob, WHERE)
 
@@ -131,8 +131,8 @@ def test_every_damage_to_a_roll_is_seen(checkpoint):
 )
 def test_a_roll_survives_as_bytes(record, served_at):
     """Whatever it holds."""
-    roll = KeyGroupRegistry(record, served_at)
-    assert roll == KeyGroupRegistry.from_bytes(roll.to_bytes(), WHERE)
+    registry = KeyGroupRegistry(record, served_at)
+    assert registry == KeyGroupRegistry.from_bytes(registry.to_bytes(), WHERE)
 
 
 @given(st.text(), st.lists(st.tuples(st.text(), st.text())), st.text())
@@ -171,7 +171,7 @@ def test_a_type_that_has_grown_does_not_go_back(checkpoint):
     assert [("0", 1)] == checkpoint.run(wider, [("0", 1)], time=202)
 
 
-# A savepoint holds what the roll says
+# A savepoint holds what the registry says
 
 
 def test_a_savepoint_of_a_whole_checkpoint_has_all_of_it(checkpoint):
@@ -196,14 +196,16 @@ def test_a_key_group_that_is_missing_is_refused(checkpoint):
     ids = group_ids(8)
     for index in range(8):
         blobs = {key: each for key, each in checkpoint.blobs.items() if key != ids[index]}
-        with pytest.raises(CorruptStateError, match=f"the 8 that its roll names, .* in {index};"):
+        with pytest.raises(
+            CorruptStateError, match=f"the 8 that its registry names, .* in {index};"
+        ):
             savepoint_of(blobs, WHERE)
 
 
 def test_a_key_group_of_an_earlier_batch_is_refused(checkpoint):
     """If the last batch had records for it; a whole log of its own that ends too early."""
-    last = max(checkpoint.roll().served_at.values())
-    late = [index for index, time in checkpoint.roll().served_at.items() if time == last]
+    last = max(checkpoint.registry().served_at.values())
+    late = [index for index, time in checkpoint.registry().served_at.items() if time == last]
     assert 0 < len(late) < 8
     for index in late:
         with pytest.raises(CorruptStateError, match=f"key group {index}: its state must be that"):
@@ -213,14 +215,14 @@ def test_a_key_group_of_an_earlier_batch_is_refused(checkpoint):
 def test_a_roll_of_an_earlier_batch_is_refused(checkpoint):
     """It does not know what the key groups have been through since."""
     with pytest.raises(CorruptStateError, match="its state must be that"):
-        savepoint_of(rolled_back(checkpoint, [ROLL_CALL]), WHERE)
+        savepoint_of(rolled_back(checkpoint, [REGISTRY_KEY]), WHERE)
 
 
-@pytest.mark.parametrize("lost", [RECORD_AT, ROLL_AT])
+@pytest.mark.parametrize("lost", [RECORD_AT, REGISTRY_AT])
 def test_a_checkpoint_without_record_or_roll_is_refused(checkpoint, lost):
     """Also one that seems to be empty."""
     without = checkpoint.blobs
-    del without[ROLL_CALL][lost]
+    del without[REGISTRY_KEY][lost]
     for blobs in (without, {}):
         with pytest.raises(CorruptStateError, match="must hold the record"):
             savepoint_of(blobs, WHERE)
@@ -250,7 +252,7 @@ def test_state_under_a_number_that_no_key_group_has_is_refused(checkpoint):
 
 def test_a_new_record_knows_the_states_of_its_savepoint(checkpoint):
     """Those of the program are as it says; a record that is there has been through more."""
-    record = OperatorRecord.from_bytes(checkpoint.blobs[ROLL_CALL][RECORD_AT], WHERE)
+    record = OperatorRecord.from_bytes(checkpoint.blobs[REGISTRY_KEY][RECORD_AT], WHERE)
     (name, *_) = record.states
     other, older = {"kind": "list", "value": "Long"}, {"kind": "list", "value": "Int"}
     storage = Blobs()
@@ -263,7 +265,7 @@ def test_a_new_record_knows_the_states_of_its_savepoint(checkpoint):
 
 def test_the_record_and_the_roll_lie_where_former_releases_wrote_them():
     """Below the segments of a log, which have the numbers from 0 on."""
-    assert (-2, -3) == (RECORD_AT, ROLL_AT)
+    assert (-2, -3) == (RECORD_AT, REGISTRY_AT)
 
 
 class Blobs(dict):

@@ -84,7 +84,7 @@ def directory(request, tmp_path, letters):
             pq.write_table(pa.Table.from_pylist([letter]), tmp_path / f"part-{number}.parquet")
             continue
         row = {name: value for name, value in letter.items() if value is not None}
-        row["capsule"] = base64.b64encode(row["capsule"]).decode()
+        row["failure_snapshot"] = base64.b64encode(row["failure_snapshot"]).decode()
         (tmp_path / f"part-{number}.json").write_text(json.dumps(row) + "\n")
     (tmp_path / "_SUCCESS").write_text("")
     return str(tmp_path)
@@ -98,7 +98,7 @@ def run(capsys, *arguments):
 
 
 def test_the_letters_of_a_directory_are_listed(directory, capsys):
-    """In their order, with their numbers; as JSON with all columns, a capsule with its length."""
+    """In their order, with their numbers; as JSON with all columns, a failure snapshot with its length."""
     code, told = run(capsys, directory)
     lines = told.splitlines()
     assert (0, 3) == (code, len(lines))
@@ -115,7 +115,7 @@ def test_the_letters_of_a_directory_are_listed(directory, capsys):
         second["call"],
         second["message"],
     )
-    assert first["capsule"] > 100
+    assert first["failure_snapshot"] > 100
     assert (0, "") == run(capsys, directory, "--json", "--batch", "3")
 
 
@@ -134,7 +134,9 @@ def test_a_call_is_made_again(directory, capsys):
     assert (0, {"output": "4"}) == (code, json.loads(told))
 
 
-def test_a_function_with_a_broadcast_input_gets_its_states_of_the_capsule(tmp_path, capsys):
+def test_a_function_with_a_broadcast_input_gets_its_states_of_the_failure_snapshot(
+    tmp_path, capsys
+):
     """They are declared as they were."""
     with BroadcastHarness(Ruled(), [RULES], lambda row: row.user, on_error=ON_ERROR) as harness:
         harness.process_broadcast_element(7)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from crafted_capsules import made_up
+from crafted_failure_snapshots import made_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -192,7 +192,7 @@ def test_a_replay_finds_what_the_call_that_failed_had_found(history, ttl):
     *_, letters = run(Telling(ttl=ttl), history, MANY)
     for letter in letters:
         with (
-            KeyedBatchHarness.of_failure(letter["capsule"], Telling(ttl=ttl)) as harness,
+            KeyedBatchHarness.of_failure(letter["failure_snapshot"], Telling(ttl=ttl)) as harness,
             pytest.raises(PoisonError) as raised,
         ):
             harness.replay()
@@ -238,23 +238,23 @@ def test_a_key_of_any_type_is_the_one_of_the_replay(keys, key_type):
         letters = [row for batch in harness.side_output(DEAD) for row in batch.to_pylist()]
     first, second = ({name: values[at] for name, values in keys.items()} for at in (0, 1))
     assert [([second], 6), ([first], 7), ([second], 6)] == [
-        replayed(each["capsule"], Keys()) for each in letters
+        replayed(each["failure_snapshot"], Keys()) for each in letters
     ]
 
 
-def test_a_record_of_a_column_that_cannot_be_written_has_no_capsule():
+def test_a_record_of_a_column_that_cannot_be_written_has_no_failure_snapshot():
     """Its dictionary is not in the record batch."""
     with KeyedBatchHarness(Keys(), "a", on_error=MANY) as harness:
         names = pa.array(["x", "y"]).dictionary_encode()
         harness.process_batch({"a": [1, 2], "n": [0, 1], "name": names})
         (letter,) = [row for each in harness.side_output(DEAD) for row in each.to_pylist()]
-    assert (1, None) == (letter["a"], letter["capsule"])
+    assert (1, None) == (letter["a"], letter["failure_snapshot"])
 
 
-def replayed(capsule: bytes, function: Any) -> tuple[Any, int]:
+def replayed(failure_snapshot: bytes, function: Any) -> tuple[Any, int]:
     """What a replay raises with."""
     with (
-        KeyedBatchHarness.of_failure(capsule, function) as harness,
+        KeyedBatchHarness.of_failure(failure_snapshot, function) as harness,
         pytest.raises(PoisonError) as raised,
     ):
         harness.replay()
@@ -266,7 +266,7 @@ def test_a_mended_function_gives_its_columns():
     """And the harness goes on with further records of the letter's key columns."""
     *_, (_, timer) = run(Totals(), [[("a", 7), ("b", -1)], 30], MANY)
     with KeyedBatchHarness.of_failure(
-        timer["capsule"], Totals(is_careful=True), event_time="ts"
+        timer["failure_snapshot"], Totals(is_careful=True), event_time="ts"
     ) as harness:
         assert (0, 30) == (harness.replay().num_rows, harness.watermark)
         more = harness.process_batch({"key": ["a", "b"], "n": [7, 8], "ts": [31, 31]})
@@ -278,15 +278,15 @@ def test_a_mended_function_gives_its_columns():
 
 
 def test_a_function_of_batches_that_does_not_fit_is_refused():
-    """One of single records, whose harness is another, and a capsule of one for this harness."""
+    """One of single records, whose harness is another, and a failure snapshot of one for this harness."""
     *_, (letter,) = run(Totals(), [[("a", -1)]], MANY)
     with pytest.raises(IncompatibleStateError, match=r"of batches, got .*KeyedBatchHarness.of_f"):
-        KeyedProcessHarness.of_failure(letter["capsule"], Doubles())
+        KeyedProcessHarness.of_failure(letter["failure_snapshot"], Doubles())
     with KeyedProcessHarness(Doubles(), str, on_error=MANY) as harness:
         harness.process_element("x", 1)
         (other,) = harness.side_output(DEAD)
     with pytest.raises(IncompatibleStateError, match=r"one input, got Totals of batches"):
-        KeyedBatchHarness.of_failure(other.capsule, Totals())
+        KeyedBatchHarness.of_failure(other.failure_snapshot, Totals())
 
 
 class Doubles(KeyedProcessFunction):
@@ -301,22 +301,24 @@ class Doubles(KeyedProcessFunction):
     [{"kind": "broadcast element"}, {"kind": "timer"}, {"form": "plain", "element": b"\1"}],
     ids=str,
 )
-def test_a_capsule_of_no_call_of_a_batch_is_refused(facts):
+def test_a_failure_snapshot_of_no_call_of_a_batch_is_refused(facts):
     """Though its checksum is right: of another kind, a timer without a domain, or no record."""
     *_, (letter,) = run(Totals(), [[("a", -1)]], MANY)
     with pytest.raises(CorruptStateError, match="of a record or timer of a key, got"):
-        KeyedBatchHarness.of_failure(made_up(letter["capsule"], **facts), Totals())
+        KeyedBatchHarness.of_failure(made_up(letter["failure_snapshot"], **facts), Totals())
 
 
-def test_a_damaged_byte_of_a_batch_s_capsule_is_an_error_of_ours():
+def test_a_damaged_byte_of_a_batch_s_failure_snapshot_is_an_error_of_ours():
     """Whatever the checksum says; anywhere in it in the thorough profile, else every 23rd byte."""
     step = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 23
     *_, (letter,) = run(Totals(ttl=True), [[("a", 3)], [("a", -1)]], MANY)
-    capsule = letter["capsule"]
-    for at in range(45, len(capsule), step):
-        for damaged in (0, 255 - capsule[at]):
-            body = bytes((*capsule[45:at], damaged, *capsule[at + 1 :]))
-            head = capsule[:41] + struct.pack("<I", zlib.crc32(body, zlib.crc32(capsule[:41])))
+    failure_snapshot = letter["failure_snapshot"]
+    for at in range(45, len(failure_snapshot), step):
+        for damaged in (0, 255 - failure_snapshot[at]):
+            body = bytes((*failure_snapshot[45:at], damaged, *failure_snapshot[at + 1 :]))
+            head = failure_snapshot[:41] + struct.pack(
+                "<I", zlib.crc32(body, zlib.crc32(failure_snapshot[:41]))
+            )
             with (
                 contextlib.suppress(PyflinklikeError, PoisonError),
                 KeyedBatchHarness.of_failure(head + body, Totals(ttl=True)) as harness,
@@ -324,16 +326,16 @@ def test_a_damaged_byte_of_a_batch_s_capsule_is_an_error_of_ours():
                 harness.replay()
 
 
-def test_a_capsule_of_a_batch_has_a_bound():
+def test_a_failure_snapshot_of_a_batch_has_a_bound():
     """Beyond it there is none, as there is none where none is wanted."""
     for most in (0, 500):
-        letters = DeadLetters(DEAD, at_most=9, per="batch", capsule_bytes=most)
+        letters = DeadLetters(DEAD, at_most=9, per="batch", snapshot_bytes=most)
         *_, (letter,) = run(Totals(), [[("a", 3)], [("a", -1)]], letters)
-        assert letter["capsule"] is None
+        assert letter["failure_snapshot"] is None
 
 
 def test_a_letter_of_a_batch_has_the_columns_of_other_letters():
-    """The key's by its name; the record as its subject; a capsule, if it is not too large."""
+    """The key's by its name; the record as its subject; a failure snapshot, if it is not too large."""
     *_, (record, timer) = run(Totals(), [[("a", 7), ("b", -1), ("c", 4)], 30], MANY)
     assert ("b", "Totals", "process_batch", 1, "PoisonError", "1", True) == (
         record["key"],
@@ -342,7 +344,7 @@ def test_a_letter_of_a_batch_has_the_columns_of_other_letters():
         record["timestamp"],
         record["error_class"],
         record["message"],
-        len(record["capsule"]) > 100,
+        len(record["failure_snapshot"]) > 100,
     )
     assert ("a", "on_timers", "27", 27) == (
         timer["key"],

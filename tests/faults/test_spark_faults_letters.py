@@ -64,7 +64,9 @@ def test_a_million_records_with_one_in_a_hundred_that_raises(tmp_path):
     counts = Counter(zip(_numbers(rows, "key"), _numbers(rows, "count")))
     assert {(key, count): 1 for key, most in good.items() for count in range(1, most + 1)} == counts
     for letter in letters[:: len(letters) // 10][:10]:
-        with KeyedProcessHarness.of_failure(letter["capsule"], letters_driver.Counts()) as harness:
+        with KeyedProcessHarness.of_failure(
+            letter["failure_snapshot"], letters_driver.Counts()
+        ) as harness:
             with pytest.raises(ValueError, match="record") as again:
                 harness.replay()
             told = "".join(traceback.format_exception(again.value))

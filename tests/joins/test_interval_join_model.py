@@ -139,7 +139,7 @@ def test_the_join_gives_out_what_its_rules_say(steps, bounds, join, backend, res
     """Element by element, whatever the order, the watermarks, the backend and the place of a restart.
 
     A pair that the function refuses is a letter, and all others are what they are without it.  Its
-    capsule refuses it again.
+    failure snapshot refuses it again.
     """
 
     def function():
@@ -183,7 +183,9 @@ def test_the_join_gives_out_what_its_rules_say(steps, bounds, join, backend, res
             outputs = process(element, time)
         check(expected, outputs)
     for letter in seen:
-        again = KeyedTwoInputHarness.of_failure(letter.capsule, function(), allow_pickle=True)
+        again = KeyedTwoInputHarness.of_failure(
+            letter.failure_snapshot, function(), allow_pickle=True
+        )
         with again, pytest.raises(ValueError, match=r"[0-9]"):
             again.replay()
     held = {each.spec.name: each for each in joining._operator.backend.contents()}

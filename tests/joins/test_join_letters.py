@@ -55,9 +55,11 @@ def told(harness):
 
 
 def replayed(letter, join):
-    """What the capsule of a letter of the interval join raises."""
+    """What the failure snapshot of a letter of the interval join raises."""
     function = IntervalJoin(Unlucky(), JoinBounds(-5, 5), join)
-    with KeyedTwoInputHarness.of_failure(letter.capsule, function, allow_pickle=True) as harness:
+    with KeyedTwoInputHarness.of_failure(
+        letter.failure_snapshot, function, allow_pickle=True
+    ) as harness:
         with pytest.raises(ValueError, match="13") as raised:
             harness.replay()
         return str(raised.value)
@@ -76,7 +78,7 @@ def test_an_element_that_fails_without_a_partner_takes_no_other_with_it():
             (name, "(('k', 13), None)", "([13], [1, 13])"),
         ] == told(harness)
         letters = harness.side_output(DEAD)
-        # Each capsule begins with its own element, as those before it are done with.
+        # Each failure snapshot begins with its own element, as those before it are done with.
         assert [row.message for row in letters] == [replayed(row, "left_outer") for row in letters]
         assert 0 == harness.num_event_time_timers()
         assert {"latest"} == {
@@ -98,7 +100,7 @@ def test_a_pair_that_fails_is_no_other_pair():
         assert ["(('k', 13), ('k', 50))", "(('k', 13), ('k', 60))"] == [
             row.subject for row in letters
         ]
-        # A capsule begins before the element: its other pairs are not in it yet.
+        # A failure snapshot begins before the element: its other pairs are not in it yet.
         assert ["([13, 50], [1, 13])", "([13, 60], [1, 13])"] == [
             replayed(row, "inner") for row in letters
         ]

@@ -305,8 +305,8 @@ def test_records_that_fail_are_as_if_they_had_not_come(backend, history, ttl, bu
     history=[[Record("a", (("use", 3),)), Record("a", (("use", 1),), poison=1)]],
     ttl=False,
 )
-def test_a_letter_s_capsule_fails_again_in_the_same_way(backend, history, ttl):
-    """The error tells what the function saw, so the harness of each capsule is in the same state."""
+def test_a_letter_s_failure_snapshot_fails_again_in_the_same_way(backend, history, ttl):
+    """The error tells what the function saw, so the harness of each failure snapshot is in the same state."""
     with KeyedProcessHarness(
         EverythingFunction(ttl=ttl, sees=True), lambda record: record.key, on_error=MANY
     ) as harness:
@@ -325,7 +325,7 @@ def test_a_letter_s_capsule_fails_again_in_the_same_way(backend, history, ttl):
 def failed_again(letter: Any, function: Any, backend: Any = None) -> tuple[str, list[str]]:
     """Replay a letter, and return message and frames of what was raised."""
     with KeyedProcessHarness.of_failure(
-        letter.capsule, function, state_backend=backend, allow_pickle=True
+        letter.failure_snapshot, function, state_backend=backend, allow_pickle=True
     ) as harness:
         try:
             harness.replay()

@@ -185,7 +185,7 @@ BUGS = [
         "    if found != checksum:\n",
         "    if False:\n",
     ),
-    # Of a head or a roll other checks see nearly every bit that flips: the nonce, the chain, the times
+    # Of a head or a registry other checks see nearly every bit that flips: the nonce, the chain, the times
     # of both against each other, zlib's own sum.  No run of minutes got to one that they do not see.
     # Committing
     _bug(
@@ -349,21 +349,21 @@ BUGS = [
         "if head is not None and head.served_at != served_at:",
         "if head is not None:",
     ),
-    # The record and the roll
+    # The record and the registry
     _bug(
-        "the roll is written once",
+        "the registry is written once",
         RECORD,
-        "    if roll != former:\n",
+        "    if registry != former:\n",
         "    if blob is None:\n",
     ),
     _bug(
-        "the roll forgets key groups without records",
+        "the registry forgets key groups without records",
         RECORD,
         "{**self.served_at, **dict.fromkeys(groups, time)}",
         "dict.fromkeys(groups, time)",
     ),
     _bug(
-        "the roll keeps the first time of a key group",
+        "the registry keeps the first time of a key group",
         RECORD,
         "{**self.served_at, **dict.fromkeys(groups, time)}",
         "{**dict.fromkeys(groups, time), **self.served_at}",
@@ -375,7 +375,7 @@ BUGS = [
         "    if blob is None:\n        if blob is None:",
     ),
     _bug(
-        "only the first task calls the roll",
+        "only the first task calls the registry",
         PAYLOADS,
         "if called or partition == 0:",
         "if partition == 0:",

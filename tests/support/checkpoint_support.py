@@ -19,13 +19,13 @@ from simulated.tasks import Times
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
-    ROLL_AT,
+    REGISTRY_AT,
     KeyGroupRegistry,
     OperatorRecord,
 )
 from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids
 from pyflinklike.spark._wire.payloads import payload_to_batch
 
 if not HAS_TRANSFORM_WITH_STATE:
@@ -64,11 +64,11 @@ class Checkpoint(OperatorState):
 
     def record(self) -> OperatorRecord:
         """Of the operator."""
-        return OperatorRecord.from_bytes(self.blobs[ROLL_CALL][RECORD_AT], "tested")
+        return OperatorRecord.from_bytes(self.blobs[REGISTRY_KEY][RECORD_AT], "tested")
 
-    def roll(self) -> KeyGroupRegistry:
+    def registry(self) -> KeyGroupRegistry:
         """Of its key groups."""
-        return KeyGroupRegistry.from_bytes(self.blobs[ROLL_CALL][ROLL_AT], "tested")
+        return KeyGroupRegistry.from_bytes(self.blobs[REGISTRY_KEY][REGISTRY_AT], "tested")
 
     def heads(self, program: Program) -> dict[int, Head]:
         """By index of the key group."""
@@ -76,7 +76,7 @@ class Checkpoint(OperatorState):
         return {
             ids.index(key): Head.from_bytes(blobs[HEAD_AT], "tested")
             for key, blobs in self.blobs.items()
-            if key > ROLL_CALL
+            if key > REGISTRY_KEY
         }
 
 

@@ -58,7 +58,7 @@ class DamagedWrites:
         return getattr(self._store, name)
 
     def write_segment(self, sequence: int, blob: bytes) -> None:
-        if sequence < 0:  # the record and the roll, which have tests of their own
+        if sequence < 0:  # the record and the registry, which have tests of their own
             self._store.write_segment(sequence, blob)
             return
         middle = len(blob) // 2

@@ -20,11 +20,11 @@ from relay import SCHEMA, instant
 from simulated.frames import SimulatedQuery
 from simulated.program import OperatorInput, SimulatedOperator
 
-from pyflinklike._changelog.checkpoint_logs import record_and_roll
+from pyflinklike._changelog.checkpoint_logs import record_and_registry
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.spark._host.batch_host import run_batch
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
-from pyflinklike.spark._wire.key_groups import ROLL_CALL
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY
 from pyflinklike.spark._wire.system_columns import BATCH_TIME, KEY_GROUP, LAST_WATERMARK
 from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._logs.column_values import BatchClock
@@ -231,9 +231,9 @@ def _rows(batches: list[pa.RecordBatch]) -> Rows:
 
 
 def _contents(blobs: Any, clock: BatchClock) -> Any:
-    if ROLL_CALL not in blobs:
+    if REGISTRY_KEY not in blobs:
         return None
-    record, _ = record_and_roll(blobs[ROLL_CALL], "test")
+    record, _ = record_and_registry(blobs[REGISTRY_KEY], "test")
     segment = read_segment(savepoint_of(blobs, "test"), "test")
     found = {}
     for info in describe_states(record, 0):

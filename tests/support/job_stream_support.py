@@ -32,8 +32,8 @@ from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.key_groups import (
     group_ids,
-    roll_call_of,
-    roll_payload,
+    registry_key_of,
+    registry_payload,
 )
 from pyflinklike.spark._wire.payloads import call_homes
 from pyflinklike.state_processor import open_savepoint
@@ -85,7 +85,7 @@ class StateOperator(OperatorState):
                 "savepoint",
                 by_frozen_key=True,
             )
-            self._initial[roll_call_of(place)].append(roll_payload(groups))
+            self._initial[registry_key_of(place)].append(registry_payload(groups))
             for group, segments in groups.items():
                 key = group_ids(count, place)[group]
                 self._initial[key] += [each.to_bytes() for each in segments]

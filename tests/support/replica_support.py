@@ -177,7 +177,7 @@ class FollowedQuery:
         compact: bool = False,
         of_timers: bool = False,
     ) -> None:
-        """Process a micro-batch, and commit it; of timers only, it calls no roll."""
+        """Process a micro-batch, and commit it; of timers only, it calls no registry."""
         self.batch_id += 1
         self.now = max(now, self.now)
         self.watermark = self.watermark if watermark is None else watermark

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A harness of a dead letter's capsule is in the state that the call began with, and calls again."""
+"""A harness of a dead letter's failure snapshot is in the state that the call began with, and calls again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import attrs
 import pytest
-from crafted_capsules import made_up
+from crafted_failure_snapshots import made_up
 
 from pyflinklike import (
     DeadLetters,
@@ -54,7 +54,7 @@ def letters_of(
 ) -> list[Any]:
     """Take steps with a harness, and return its dead letters."""
     options.setdefault("key_selector", lambda row: row.user)
-    on_error = DeadLetters(DEAD, at_most=100, per="batch", capsule_bytes=most)
+    on_error = DeadLetters(DEAD, at_most=100, per="batch", snapshot_bytes=most)
     with harness(function, on_error=on_error, **options) as driver:
         steps(driver)
         return driver.side_output(DEAD)
@@ -98,7 +98,7 @@ def some_amounts(driver: Any) -> None:
 def test_the_harness_of_a_letter_has_the_state_the_timers_and_the_times_of_the_call():
     """Nothing of the call itself, nothing of the state of other keys; what all keys share is there."""
     element, timer = letters_of(Ratio(), some_amounts)
-    with KeyedProcessHarness.of_failure(element.capsule, Ratio()) as first:
+    with KeyedProcessHarness.of_failure(element.failure_snapshot, Ratio()) as first:
         assert (1_000, 1, 2, 2) == (
             first.processing_time,
             first.num_keyed_state_entries("last"),
@@ -107,7 +107,7 @@ def test_the_harness_of_a_letter_has_the_state_the_timers_and_the_times_of_the_c
         )
         assert 3 == first.store("counts").get("all")
         assert [(12.5, 8)] == first.process_element(Row(user="other", amount=8), 5)
-    with KeyedProcessHarness.of_failure(timer.capsule, Ratio()) as second:
+    with KeyedProcessHarness.of_failure(timer.failure_snapshot, Ratio()) as second:
         # The timer of 5 has fired, and that of 7 is the call's own.
         assert (20, 0, 2, 0) == (
             second.watermark,
@@ -120,7 +120,7 @@ def test_the_harness_of_a_letter_has_the_state_the_timers_and_the_times_of_the_c
 def test_a_replay_raises_what_was_raised_from_the_same_lines():
     """The error itself, with the frames of the user's file; what the call had written can be seen."""
     for letter in letters_of(Ratio(), some_amounts):
-        with KeyedProcessHarness.of_failure(letter.capsule, Ratio()) as harness:
+        with KeyedProcessHarness.of_failure(letter.failure_snapshot, Ratio()) as harness:
             with pytest.raises((ZeroDivisionError, LookupError)) as raised:
                 harness.replay()
             again = "".join(traceback.format_exception(raised.value))
@@ -151,7 +151,7 @@ class Mended(Ratio):
 def test_a_mended_function_gives_its_outputs():
     """So the failure has become a unit test."""
     letter, _ = letters_of(Ratio(), some_amounts)
-    with KeyedProcessHarness.of_failure(letter.capsule, Mended()) as harness:
+    with KeyedProcessHarness.of_failure(letter.failure_snapshot, Mended()) as harness:
         assert [("none", 3)] == harness.replay()
 
 
@@ -204,32 +204,32 @@ def test_a_function_that_does_not_fit_is_refused(function, said):
     letter, _ = letters_of(Ratio(), some_amounts)
     harness = KeyedTwoInputHarness if isinstance(function, Two) else KeyedProcessHarness
     with pytest.raises(IncompatibleStateError, match=said):
-        harness.of_failure(letter.capsule, function)
-    with KeyedProcessHarness.of_failure(letter.capsule, Renamed()) as other:
+        harness.of_failure(letter.failure_snapshot, function)
+    with KeyedProcessHarness.of_failure(letter.failure_snapshot, Renamed()) as other:
         assert 0 == other.num_keyed_state_entries("former")
 
 
 def test_a_damaged_byte_anywhere_is_an_error_of_ours():
-    """Any bit of it, and any part of it, and what is no capsule at all."""
+    """Any bit of it, and any part of it, and what is no failure snapshot at all."""
     letter, _ = letters_of(Ratio(), some_amounts)
-    whole = letter.capsule
+    whole = letter.failure_snapshot
     cut = [whole[:length] for length in range(0, len(whole), 97)]
     flipped = [
         whole[:at] + bytes((whole[at] ^ 1 << at % 8,)) + whole[at + 1 :] for at in range(len(whole))
     ]
     for damaged in (*cut, *flipped):
-        with pytest.raises(CorruptStateError, match="capsule"):
+        with pytest.raises(CorruptStateError, match="failure_snapshot"):
             KeyedProcessHarness.of_failure(damaged, Ratio())
-    with pytest.raises(DeclarationTypeError, match="got None; it is null where capsule_bytes"):
+    with pytest.raises(DeclarationTypeError, match="got None; it is null where snapshot_bytes"):
         KeyedProcessHarness.of_failure(None, Ratio())
     assert whole == bytes(bytearray(whole))
     KeyedProcessHarness.of_failure(bytearray(whole), Ratio()).close()
 
 
-def test_a_capsule_that_someone_made_up_does_not_get_through():
+def test_a_failure_snapshot_that_someone_made_up_does_not_get_through():
     """With a checksum that is right, each byte of the body may be anything."""
     letter, _ = letters_of(Ratio(), some_amounts)
-    whole = letter.capsule
+    whole = letter.failure_snapshot
     for at in range(45, len(whole), 23):
         body = bytearray(whole[45:])
         body[at - 45] ^= 0x55
@@ -256,17 +256,17 @@ class Harmful:
 def test_a_form_of_an_element_that_nobody_writes_is_no_pickle():
     """Else a letter could run code where pickles are not allowed."""
     letter, _ = letters_of(Ratio(), some_amounts)
-    harmful = made_up(letter.capsule, element=pickle.dumps(Harmful()), form="other")
+    harmful = made_up(letter.failure_snapshot, element=pickle.dumps(Harmful()), form="other")
     with pytest.raises(CorruptStateError, match=r"is one of .*, got 'other'; take another"):
         KeyedProcessHarness.of_failure(harmful, Ratio())
     assert [] == RAN
 
 
-def test_a_pickle_is_found_wherever_a_capsule_may_have_one():
+def test_a_pickle_is_found_wherever_a_failure_snapshot_may_have_one():
     """In the key, in the namespace of a timer, and in a state without entries."""
     _, timer = letters_of(Ratio(), some_amounts)
     pickles = Types.PICKLED_BYTE_ARRAY().signature
-    segment = read_segment(timer.capsule, "capsule")
+    segment = read_segment(timer.failure_snapshot, "failure_snapshot")
     (at,) = (at for at, each in segment.declarations.items() if each.name == "__pyflinklike.call")
     for key, namespace, what in (("", pickles, "namespace"), (pickles, "", "key")):
         segment.declarations[at] = attrs.evolve(
@@ -276,7 +276,7 @@ def test_a_pickle_is_found_wherever_a_capsule_may_have_one():
             KeyedProcessHarness.of_failure(segment.to_bytes(), Ratio())
     (odd,) = letters_of(Keeping(), lambda driver: driver.process_elements([(Row(user=""), 1)]))
     with pytest.raises(DeclarationValueError, match="got a pickle for state 'odd'; pass"):
-        KeyedProcessHarness.of_failure(odd.capsule, Keeping())
+        KeyedProcessHarness.of_failure(odd.failure_snapshot, Keeping())
 
 
 class Keeping(KeyedProcessFunction):
@@ -294,7 +294,7 @@ class Keeping(KeyedProcessFunction):
         return []
 
 
-def test_beyond_the_bound_there_is_no_capsule():
+def test_beyond_the_bound_there_is_no_failure_snapshot():
     """A part of the state would give a replay that finds other timers or entries than the call."""
 
     def many(driver: Any) -> None:
@@ -303,11 +303,11 @@ def test_beyond_the_bound_there_is_no_capsule():
         driver.process_element(Row(user="ann", amount=0), 5_000)
 
     (whole,) = letters_of(Ratio(), many, most=200_000)
-    size = len(whole.capsule)
+    size = len(whole.failure_snapshot)
     (exact,), (beyond,) = (letters_of(Ratio(), many, most=most) for most in (size, size - 1))
-    assert (whole.capsule, None, "ZeroDivisionError") == (
-        exact.capsule,
-        beyond.capsule,
+    assert (whole.failure_snapshot, None, "ZeroDivisionError") == (
+        exact.failure_snapshot,
+        beyond.failure_snapshot,
         beyond.error_class,
     )
 
@@ -340,7 +340,7 @@ def test_a_replay_finds_what_is_stored_as_nothing_and_each_timer():
             driver.process_element(Row(user="ann", amount=amount), at)
 
     (letter,) = letters_of(Versions(), amounts)
-    with KeyedProcessHarness.of_failure(letter.capsule, Versions()) as harness:
+    with KeyedProcessHarness.of_failure(letter.failure_snapshot, Versions()) as harness:
         with pytest.raises(OverflowError) as raised:
             harness.replay()
         assert (letter.message, [77, 78, 79]) == (str(raised.value), raised.value.args[1])
@@ -377,12 +377,12 @@ def test_pickles_are_read_only_where_that_is_allowed():
     with pytest.raises(
         DeclarationValueError, match="got a pickle for the element; pass allow_pickle"
     ):
-        KeyedProcessHarness.of_failure(letter.capsule, Ratio())
-    harness = KeyedProcessHarness.of_failure(letter.capsule, Ratio(), allow_pickle=True)
+        KeyedProcessHarness.of_failure(letter.failure_snapshot, Ratio())
+    harness = KeyedProcessHarness.of_failure(letter.failure_snapshot, Ratio(), allow_pickle=True)
     with harness, pytest.raises(ZeroDivisionError):
         harness.replay()
     (letter,) = letters_of(Ratio(), odd, allow_pickle=False, key_type=Types.STRING())
-    assert letter.capsule is None
+    assert letter.failure_snapshot is None
     for allowed, kind in ((True, Payment), (False, Row)):
         (letter,) = letters_of(
             Ratio(),
@@ -390,19 +390,23 @@ def test_pickles_are_read_only_where_that_is_allowed():
             allow_pickle=allowed,
             key_type=Types.STRING(),
         )
-        with KeyedProcessHarness.of_failure(letter.capsule, Kind(), allow_pickle=True) as harness:
+        with KeyedProcessHarness.of_failure(
+            letter.failure_snapshot, Kind(), allow_pickle=True
+        ) as harness:
             assert [(kind.__name__, "ann")] == harness.replay()
 
 
-def test_no_capsule_where_none_is_wanted():
-    """With `capsule_bytes=0`; nothing but an int from 0 on is taken."""
-    assert [None, None] == [each.capsule for each in letters_of(Ratio(), some_amounts, most=0)]
+def test_no_failure_snapshot_where_none_is_wanted():
+    """With `snapshot_bytes=0`; nothing but an int from 0 on is taken."""
+    assert [None, None] == [
+        each.failure_snapshot for each in letters_of(Ratio(), some_amounts, most=0)
+    ]
     with pytest.raises(
-        DeclarationValueError, match="capsule_bytes must be an int from 0 on, got -1"
+        DeclarationValueError, match="snapshot_bytes must be an int from 0 on, got -1"
     ):
-        DeadLetters("dead", capsule_bytes=-1)
+        DeadLetters("dead", snapshot_bytes=-1)
     with pytest.raises(DeclarationTypeError, match="got True; 65536 is the default"):
-        DeadLetters("dead", capsule_bytes=True)
+        DeadLetters("dead", snapshot_bytes=True)
 
 
 def test_a_call_of_the_second_input_is_replayed_as_one():
@@ -413,7 +417,7 @@ def test_a_call_of_the_second_input_is_replayed_as_one():
         driver.process_both_watermarks(9)
         driver.process_element2(Row(user="ann", amount=4), 11)
         (letter,) = driver.side_output(DEAD)
-    with KeyedTwoInputHarness.of_failure(letter.capsule, Two()) as harness:
+    with KeyedTwoInputHarness.of_failure(letter.failure_snapshot, Two()) as harness:
         with pytest.raises(OverflowError, match="7"):
             harness.replay()
         assert (9, []) == (harness.watermark, harness.process_both_watermarks(8))
@@ -451,7 +455,7 @@ class Looking(Ruled):
         return []
 
 
-def test_a_broadcast_element_that_looked_at_no_key_has_none_in_its_capsule():
+def test_a_broadcast_element_that_looked_at_no_key_has_none_in_its_failure_snapshot():
     """Else every key of the key group would be in it; a function that looks at keys is refused."""
 
     class Strict(Ruled):
@@ -460,7 +464,7 @@ def test_a_broadcast_element_that_looked_at_no_key_has_none_in_its_capsule():
                 raise ValueError(value)
             return super().process_broadcast_element(value, ctx)
 
-    on_error = DeadLetters(DEAD, 9, "batch", capsule_bytes=4_000)
+    on_error = DeadLetters(DEAD, 9, "batch", snapshot_bytes=4_000)
     with BroadcastHarness(Strict(), [RULES], lambda row: row.user, on_error=on_error) as driver:
         driver.process_broadcast_element(("each", 5))
         for number in range(1_000):
@@ -468,12 +472,12 @@ def test_a_broadcast_element_that_looked_at_no_key_has_none_in_its_capsule():
         driver.process_broadcast_element(("each", -5))
         (letter,) = driver.side_output(DEAD)
     with (
-        BroadcastHarness.of_failure(letter.capsule, Strict(), [RULES]) as harness,
+        BroadcastHarness.of_failure(letter.failure_snapshot, Strict(), [RULES]) as harness,
         pytest.raises(ValueError, match="each"),
     ):
         harness.replay()
     with (
-        BroadcastHarness.of_failure(letter.capsule, Looking(), [RULES]) as harness,
+        BroadcastHarness.of_failure(letter.failure_snapshot, Looking(), [RULES]) as harness,
         pytest.raises(StateAccessError, match=r"looked at none, got a call of apply_to_keyed_st"),
     ):
         harness.replay()
@@ -489,11 +493,11 @@ def test_calls_of_a_function_with_a_broadcast_input_are_replayed_too():
             driver.process_element(Row(user=user))
         driver.process_broadcast_element(("each", -5))
         element, broadcast = driver.side_output(DEAD)
-    with BroadcastHarness.of_failure(element.capsule, Ruled(), [RULES]) as harness:
+    with BroadcastHarness.of_failure(element.failure_snapshot, Ruled(), [RULES]) as harness:
         with pytest.raises(TypeError):
             harness.replay()
         assert [] == list(harness.get_broadcast_state(RULES).keys())
-    with BroadcastHarness.of_failure(broadcast.capsule, Ruled(), [RULES]) as harness:
+    with BroadcastHarness.of_failure(broadcast.failure_snapshot, Ruled(), [RULES]) as harness:
         with pytest.raises(ValueError, match="ann") as raised:
             harness.replay()
         assert ([("ann", 1), ("bob", 2)], {"each": 5}) == raised.value.args
@@ -525,8 +529,10 @@ def test_a_window_that_fails_is_replayed_with_its_contents():
     with pytest.raises(
         DeclarationValueError, match=r"got a pickle for the contents of a window \(state .*\); pass"
     ):
-        KeyedProcessHarness.of_failure(letter.capsule, made())
-    with KeyedProcessHarness.of_failure(letter.capsule, made(), allow_pickle=True) as harness:
+        KeyedProcessHarness.of_failure(letter.failure_snapshot, made())
+    with KeyedProcessHarness.of_failure(
+        letter.failure_snapshot, made(), allow_pickle=True
+    ) as harness:
         with pytest.raises(OverflowError) as raised:
             harness.replay()
         assert ("Sums.process", ("ann", 0, 14, 31), 1, []) == (

@@ -83,7 +83,7 @@ def _gone_on(cell: Cell, backend: str, through: str) -> Iterator[Any]:
     store = _log_of(cell, backend)
     with cell.now(state_backend=made) as harness:
         group = harness._operator.group
-        # What identifies the operator is compared elsewhere: `test_roll_call`.
+        # What identifies the operator is compared elsewhere: `test_key_group_registry`.
         wanted = harness._operator.runtime_context.get_max_number_of_parallel_subtasks()
         head = attrs.evolve(store.head, identity="", max_parallelism=wanted)
         group.load(store, head, KeyGroupState(0))

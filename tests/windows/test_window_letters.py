@@ -312,7 +312,7 @@ def test_what_is_no_record_s_error_fails_in_a_firing_too():
     ],
     ids=["continuous", "count", "evicted", "sliding", "sessions"],
 )
-def test_a_letter_s_capsule_makes_the_firing_again(windowed):
+def test_a_letter_s_failure_snapshot_makes_the_firing_again(windowed):
     """Contents, trigger and the state of the key are as they were before the element or timer came."""
     operator = windowed.process(Refusing())
     with harness(operator, on_error=LETTERS) as driver:
@@ -322,7 +322,7 @@ def test_a_letter_s_capsule_makes_the_firing_again(windowed):
         letters = driver.side_output(DEAD)
     assert letters
     for letter in letters:
-        again = KeyedProcessHarness.of_failure(letter.capsule, operator, allow_pickle=True)
+        again = KeyedProcessHarness.of_failure(letter.failure_snapshot, operator, allow_pickle=True)
         with again, pytest.raises(OverflowError) as raised:
             again.replay()
         assert letter.message == str(raised.value)

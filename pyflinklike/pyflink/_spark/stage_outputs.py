@@ -21,7 +21,12 @@ from pyflinklike.pyflink._graph.sinks import Renaming, SinkWriter
 from pyflinklike.pyflink._spark.stage_operators import Record
 from pyflinklike.pyflink._spark.stages import COUNTS
 from pyflinklike.pyflink._spark.watermark_feed import mark_rows, pack_rows
-from pyflinklike.spark._wire.key_groups import first_of, group_ids, roll_call_of, roll_payload
+from pyflinklike.spark._wire.key_groups import (
+    first_of,
+    group_ids,
+    registry_key_of,
+    registry_payload,
+)
 from pyflinklike.spark._wire.payloads import tell_homes
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.stage_records import (
@@ -191,18 +196,18 @@ class StreamSender:
             yield self._batch(rows, None)
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rest, and the roll calls."""
+        """Yield the rest, and the registries."""
         # Behind an operator the first task is there in every micro-batch; before it the driver ticks.
         if self._task == 0 and not self._is_first:
             self._tick()
         yield from self.take()
-        rolls = [
-            (roll_call_of(each.place), -1, roll_payload(self._called[each.node]))
+        registries = [
+            (registry_key_of(each.place), -1, registry_payload(self._called[each.node]))
             for each in self._following.values()
             if self._called[each.node] or self._task == 0 or (self._is_first and each.place == 0)
         ]
-        if rolls:
-            yield self._batch(rolls, watermark)
+        if registries:
+            yield self._batch(registries, watermark)
 
     def _tick(self) -> None:
         """Call all key groups whose timers may be due, with no records."""

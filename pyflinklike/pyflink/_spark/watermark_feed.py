@@ -29,7 +29,7 @@ from pyflinklike.pyflink._graph.watermarks import (
 )
 from pyflinklike.pyflink._spark.data_frame_source import FrameSource
 from pyflinklike.pyflink._spark.stages import PythonStage, is_keyed, needs_ticks, time_mode_of
-from pyflinklike.spark._wire.key_groups import roll_call_of, roll_payload
+from pyflinklike.spark._wire.key_groups import registry_key_of, registry_payload
 from pyflinklike.spark._wire.payloads import PACKED_SCHEMA
 from pyflinklike.spark._wire.system_columns import END_OF_INPUT
 from pyflinklike.state_processor._folders.folder_paths import FolderPath, read_json, write_json
@@ -288,7 +288,7 @@ def mark_rows(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
 
 def mark_row(watermark: int) -> pa.RecordBatch:
     """Return a row with a watermark in ms, which calls no key group."""
-    return mark_rows([(roll_call_of(0), -1, roll_payload(()))], watermark)
+    return mark_rows([(registry_key_of(0), -1, registry_payload(()))], watermark)
 
 
 def _as_time(watermark: int | None) -> int | None:

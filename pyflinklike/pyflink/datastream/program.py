@@ -65,7 +65,7 @@ FILES_PER_BATCH = "pyflinklike.source.files-per-batch"
 _LETTERS = text("pyflinklike.dead-letters.tag")
 _AT_MOST = number("pyflinklike.dead-letters.at-most", 0.01)
 _PER = text("pyflinklike.dead-letters.per")
-_CAPSULE_BYTES = integer("pyflinklike.dead-letters.capsule-bytes", 65_536)
+_FAILURE_SNAPSHOT_BYTES = integer("pyflinklike.dead-letters.failure_snapshot-bytes", 65_536)
 _DEFAULT_NAME = "Flink Streaming Job"
 _MODE = enum_member(RUNTIME_MODE, RuntimeExecutionMode.STREAMING)
 _RECOVERY = text("execution.state-recovery.path", "execution.savepoint.path")
@@ -308,7 +308,7 @@ def _find_letters(config: Configuration, graph: JobGraph) -> DeadLetters | None:
     at_most = _AT_MOST.of(config)
     if per == "batch" and at_most == int(at_most):
         at_most = int(at_most)
-    made = DeadLetters(tag, at_most, per, capsule_bytes=_CAPSULE_BYTES.of(config))
+    made = DeadLetters(tag, at_most, per, snapshot_bytes=_FAILURE_SNAPSHOT_BYTES.of(config))
     read = [node for node in graph.of_kind(SideOutput) if node.tag.tag_id == tag]
     if not read:
         msg = (

@@ -38,7 +38,7 @@ from pyflinklike.spark._host.worker_errors import tell_errors
 from pyflinklike.spark._plan.event_time import WATERMARK_MARK
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._plan.session import check_file_manager
-from pyflinklike.spark._wire.key_groups import ROLL_CALL
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY
 from pyflinklike.spark._wire.payloads import PACKED_SCHEMA
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 
@@ -70,7 +70,7 @@ def apply_plan(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | 
     Args:
         keyed: The stream, with the key group of each record in a first column.
         plan: The plan of the query.
-        initial: The initial state as pairs of grouping key, and roll call or segment; None for
+        initial: The initial state as pairs of grouping key, and registry or segment; None for
             no state.
 
     Raises:
@@ -200,7 +200,7 @@ class GroupStateTask(KeyGroupTask):
         return results
 
     def _results(self, key: Any, rows: list[tuple[int, bytes]], batch_time: int) -> list[Result]:
-        if key[0] == ROLL_CALL:
+        if key[0] == REGISTRY_KEY:
             if self._begins:
                 _check_began(is_new=self._store.is_empty)  # type: ignore[attr-defined]
             self._call_roll([payload for _, payload in rows], batch_time)
@@ -266,7 +266,7 @@ def _set_timeout(state: GroupState, wake_at: int, mode: TimeMode) -> None:
 # A savepoint in the first micro-batch
 
 FIRST_INITIAL = -2
-"""The origin of a savepoint's first part; further ones go downwards, and -1 is the roll call's."""
+"""The origin of a savepoint's first part; further ones go downwards, and -1 is the registry's."""
 _BATCH_ID = "streaming.sql.batchId"
 
 
@@ -275,7 +275,7 @@ def _add_initial_state(packed: DataFrame, initial: list[tuple[int, bytes]]) -> D
 
     Args:
         packed: The stream's payloads.
-        initial: Pairs of grouping key, and roll call or segment.
+        initial: Pairs of grouping key, and registry or segment.
 
     Raises:
         SparkSetupError: The session is one of Spark Connect.

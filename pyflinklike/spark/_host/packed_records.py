@@ -32,7 +32,7 @@ __all__ = ["make_packing_of", "pack_records"]
 
 
 def pack_records(keyed: DataFrame, plan: Plan) -> DataFrame:
-    """Pack records into payloads by grouping key, with the payloads of homes and the roll call.
+    """Pack records into payloads by grouping key, with the payloads of homes and the registry.
 
     Args:
         keyed: The records, with the key group of each in a first column.

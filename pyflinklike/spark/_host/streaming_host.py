@@ -34,7 +34,7 @@ from pyflinklike.spark._host.task import (
 from pyflinklike.spark._host.wake_up import replace_timer
 from pyflinklike.spark._host.worker_errors import tell_errors
 from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
-from pyflinklike.spark._wire.key_groups import is_roll_call, place_of
+from pyflinklike.spark._wire.key_groups import is_registry_key, place_of
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark._wire.system_columns import (
     BATCH_TIME,
@@ -60,7 +60,7 @@ def apply_plan(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
     Args:
         keyed: The stream, with the key group of each record in a first column.
         plan: The plan of the query.
-        initial: The initial state: grouping key, and roll call or segment; None for no state.
+        initial: The initial state: grouping key, and registry or segment; None for no state.
 
     Raises:
         SparkSetupError: The session's settings rule it out, or the driver's Python cannot serve it.
@@ -148,7 +148,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         packed = sorted(self._read_payloads(rows), key=lambda row: row[0])
         batch_time = packed[0][1]
         payloads = [payload for _, _, payload in packed]
-        if is_roll_call(key[0]):
+        if is_registry_key(key[0]):
             self._call_roll(payloads, batch_time)
             return self._results([])
         self._set_time(timerValues, batch_time)
@@ -174,7 +174,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         """Begin a key group with its part of a savepoint, in a checkpoint's first micro-batch only."""
         self._grouping_key = self._store.grouping_key = int(key[0])
         for batch_time, payload in self._initial(initialState):
-            if is_roll_call(int(key[0])):
+            if is_registry_key(int(key[0])):
                 self._call_roll([payload], batch_time)
                 continue
             self._check_groups()
@@ -276,7 +276,7 @@ class SharingProcessor(StatefulProcessor):
             return self._of(key).handleExpiredTimer(key, timerValues, expiredTimerInfo)
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
-        """Begin a key group with its part of a savepoint, or call the roll of an operator."""
+        """Begin a key group with its part of a savepoint, or write the registry of an operator."""
         with self._all_given_up():
             self._of(key).handleInitialState(key, initialState, timerValues)
 

@@ -259,7 +259,7 @@ class KeyGroupTask:
         with self._guard() as operator:
             passing, payloads = divide_payloads(payloads)
             if not payloads and not passing:
-                served_at = None  # called for its timers, of which no roll tells
+                served_at = None  # called for its timers, of which no registry tells
             if self._plan.own_time is not None and operator.clock.watermark != MAX_WATERMARK:
                 operator.clock.watermark = self._own_watermark()[1]
             early, records = self._read(payloads)
@@ -509,7 +509,7 @@ atexit.register(OPEN_FUNCTIONS.close_all)
 
 
 def record_of(plan: Plan, operator: KeyedProcessOperator) -> OperatorRecord:
-    """Make the record of an opened operator, for its roll call."""
+    """Make the record of an opened operator, for its registry."""
     function = type(plan.function)
     return OperatorRecord(
         plan.task.identity(plan.key_type),

@@ -204,4 +204,4 @@ class Plan:
 
 
 Initial = list[tuple[int, bytes]] | DataFrame | None
-"""The state that a stream begins with: grouping keys with roll call or segment; None for no state."""
+"""The state that a stream begins with: grouping keys with registry or segment; None for no state."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grouping keys: the numbers under which Spark finds the key groups and roll calls of operators.
+"""Grouping keys: the numbers under which Spark finds the key groups and registries of operators.
 
 Spark puts a grouping key into the partition `pmod(hash(key), partitions)`.  The keys 0, 1, 2 ...
 spread unevenly: of 128 keys the fuller one of 2 partitions gets 74, and the fullest of 8 gets 23
@@ -10,7 +10,7 @@ group `g` of `n` is a number whose hash is `g` modulo `n`.  If the number of par
 Operators of a job that are equally far behind its sources share one state operator of Spark and
 one shuffle before it.  Each has a place there, from 0, and a range of grouping keys for its key
 groups; an operator that is alone has place 0.  The number just below the range is the operator's
-roll call.  The grouping keys of homes are below all ranges.
+registry.  The grouping keys of homes are below all ranges.
 
 The numbers depend only on `max_parallelism` and on the place.  The checkpoint fixes both.
 """
@@ -23,15 +23,15 @@ from functools import lru_cache
 
 __all__ = [
     "PLACES",
-    "ROLL_CALL",
+    "REGISTRY_KEY",
     "first_of",
     "group_ids",
     "groups_in",
     "index_of",
-    "is_roll_call",
+    "is_registry_key",
     "place_of",
-    "roll_call_of",
-    "roll_payload",
+    "registry_key_of",
+    "registry_payload",
 ]
 
 
@@ -80,33 +80,33 @@ def first_of(place: int) -> int:
     return place * _RANGE
 
 
-def roll_call_of(place: int) -> int:
-    """Return the grouping key of a place's roll call."""
+def registry_key_of(place: int) -> int:
+    """Return the grouping key of a place's registry."""
     return first_of(place) - 1
 
 
-def is_roll_call(grouping_key: int) -> bool:
-    """Return whether a grouping key is that of a roll call."""
-    return grouping_key >= roll_call_of(0) and (grouping_key + 1) % _RANGE == 0
+def is_registry_key(grouping_key: int) -> bool:
+    """Return whether a grouping key is that of a registry."""
+    return grouping_key >= registry_key_of(0) and (grouping_key + 1) % _RANGE == 0
 
 
 def place_of(grouping_key: int) -> int:
-    """Return the place to which the grouping key of a key group or roll call belongs."""
+    """Return the place to which the grouping key of a key group or registry belongs."""
     return (grouping_key + 1) // _RANGE
 
 
-# The roll call is no key group, and it is called in every micro-batch with data.  The grouping
+# The registry is no key group, and it is called in every micro-batch with data.  The grouping
 # keys of key groups depend on `max_parallelism`, so none of them can show that it has changed.  The
-# grouping key of the roll call depends on no setting.  Its state is the operator's record and roll.
-# Every task that packs records tells it for which key groups they are, so the roll needs no shuffle
+# grouping key of the registry depends on no setting.  Its state is the operator's record and registry.
+# Every task that packs records tells it for which key groups they are, so the registry needs no shuffle
 # of its own.
 
-ROLL_CALL = roll_call_of(0)
-"""The grouping key of the roll call of the operator at place 0."""
+REGISTRY_KEY = registry_key_of(0)
+"""The grouping key of the registry of the operator at place 0."""
 _INT = "i"
 
 
-def roll_payload(groups: Iterable[int]) -> bytes:
+def registry_payload(groups: Iterable[int]) -> bytes:
     """Write the key groups for which a task has records as a payload."""
     return array(_INT, sorted(groups)).tobytes()
 

@@ -23,7 +23,7 @@ from pyspark import TaskContext
 
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import SparkSetupError, StateValueError
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, index_of, roll_payload
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of, registry_payload
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import BATCH_TIME, KEY_GROUP
 
@@ -51,7 +51,7 @@ PACKED_SCHEMA = WireSchema(
 )
 """Packed rows: grouping key, origin and payload."""
 INITIAL_SCHEMA = WireSchema(pa.schema([(KEY_GROUP, pa.int32()), ("payload", pa.binary())]))
-"""Rows of the state that a query begins with: grouping key, and roll call or segment."""
+"""Rows of the state that a query begins with: grouping key, and registry or segment."""
 
 Packing = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function that packs the records of one task, for `mapInArrow`."""
@@ -110,11 +110,11 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
             sequence += result.num_rows
             called.update(result.column(KEY_GROUP).to_pylist())
             yield result
-        # The first task calls the roll even without records, so that some task always does and
+        # The first task calls the registry even without records, so that some task always does and
         # the operator's record is found.
         if called or partition == 0:
             groups = (at for at, number in enumerate(group_ids) if number in called)
-            yield pack_rows([(ROLL_CALL, roll_payload(groups))])
+            yield pack_rows([(REGISTRY_KEY, registry_payload(groups))])
 
     return packed
 
@@ -236,14 +236,14 @@ _OF_SESSION = "spark.sql.shuffle.partitions"
 
 def is_home(grouping_key: int) -> bool:
     """Return whether a grouping key is that of a home."""
-    return grouping_key < ROLL_CALL
+    return grouping_key < REGISTRY_KEY
 
 
 @lru_cache(maxsize=4)
 def home_ids(partitions: int) -> tuple[int, ...]:
     """Find the grouping key of the home of each partition."""
     found: dict[int, int] = {}
-    candidate = ROLL_CALL
+    candidate = REGISTRY_KEY
     while len(found) < partitions:
         candidate -= 1
         found.setdefault(index_of(candidate, partitions), candidate)

@@ -2,7 +2,7 @@
 """One operator of a checkpoint after one micro-batch, with which every reading of state begins.
 
 Spark's `state-metadata` tells the operators, and the batches that are committed and retained.
-Then one small job reads the operator's record and roll and the heads of its key groups.  They give
+Then one small job reads the operator's record and registry and the heads of its key groups.  They give
 the schema of every state and show that no key group is missing.  Nothing else is read before an
 action.
 
@@ -30,7 +30,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike._changelog.checkpoint_logs import check_groups, record_and_roll
+from pyflinklike._changelog.checkpoint_logs import check_groups, record_and_registry
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import KeyGroupRegistry, OperatorRecord
 from pyflinklike._checks import is_int
@@ -45,7 +45,7 @@ from pyflinklike.errors import (
 )
 from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, index_of, roll_call_of
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of, registry_key_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._checkpoints.job_at_rest import job_at
@@ -99,7 +99,7 @@ class CheckpointState:
         operator_id: Spark's number of the operator.
         batch_id: The number of the micro-batch.
         record: The operator's record.
-        roll: The roll of the operator's key groups.
+        registry: The registry of the operator's key groups.
         heads: The heads of the key groups, by the index of the group.
     """
 
@@ -108,7 +108,7 @@ class CheckpointState:
     operator_id: int
     batch_id: int
     record: OperatorRecord
-    roll: KeyGroupRegistry
+    registry: KeyGroupRegistry
     heads: Mapping[int, Head] = attrs.field(repr=False)
 
     @property
@@ -124,7 +124,7 @@ class CheckpointState:
     def blobs(self) -> DataFrame:
         """Read the blobs of all key groups: `__key_group`, `sequence`, `blob`."""
         rows = load_blobs(self.spark, self.location, self.operator_id, self.batch_id, self.where)
-        # Homes and the roll call are below 0.
+        # Homes and the registry are below 0.
         return rows.where(f"{KEY_GROUP} >= 0")
 
     def clock(self) -> BatchClock:
@@ -249,7 +249,7 @@ def checkpoint_states(
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed.
         UnknownBatchError: The batch is not, or no longer, there.
         UnknownStateError: There is no such operator.
-        CorruptStateError: A record, roll or head is damaged, or a key group is missing.
+        CorruptStateError: A record, registry or head is damaged, or a key group is missing.
     """
     where = f"checkpoint {location!r}"
     every: list[SparkRow] = []
@@ -329,20 +329,20 @@ def _read(spark: SparkSession, location: str, operator_id: int, batch_id: int) -
     rows = load_blobs(spark, location, operator_id, batch_id, where)
     with refuse_errors(where):
         small = rows.where(
-            f"{KEY_GROUP} = {ROLL_CALL} or ({KEY_GROUP} >= 0 and sequence = {HEAD_AT})"
+            f"{KEY_GROUP} = {REGISTRY_KEY} or ({KEY_GROUP} >= 0 and sequence = {HEAD_AT})"
         )
         table = small.toArrow()
     called: dict[int, bytes] = {}
     heads: dict[int, bytes] = {}
     for row in table.to_pylist():
-        if row[KEY_GROUP] == ROLL_CALL:
+        if row[KEY_GROUP] == REGISTRY_KEY:
             called[row["sequence"]] = row["blob"]
         else:
             heads[row[KEY_GROUP]] = row["blob"]
-    record, roll = record_and_roll(called, where)
+    record, registry = record_and_registry(called, where)
     found = _heads(heads, record.identity.max_parallelism, where)
-    check_groups(roll, found, where)
-    return CheckpointState(spark, location, operator_id, batch_id, record, roll, found)
+    check_groups(registry, found, where)
+    return CheckpointState(spark, location, operator_id, batch_id, record, registry, found)
 
 
 def _heads(blobs: Mapping[int, bytes], max_parallelism: int, where: str) -> dict[int, Head]:
@@ -542,12 +542,12 @@ def _format_of(spark: SparkSession, location: str, batch_id: int | str) -> str |
 
 
 def _key_group(place: int) -> Column:
-    """Return the grouping key, with every roll call as an operator at place 0 has it."""
+    """Return the grouping key, with every registry as an operator at place 0 has it."""
     key = F.col(f"key.{KEY_GROUP}")
     if place == 0:
         return key
-    is_called = key == roll_call_of(place)
-    return F.when(is_called, F.lit(ROLL_CALL)).otherwise(key).alias(KEY_GROUP)
+    is_called = key == registry_key_of(place)
+    return F.when(is_called, F.lit(REGISTRY_KEY)).otherwise(key).alias(KEY_GROUP)
 
 
 def read_registered_timers(
@@ -567,7 +567,9 @@ def read_registered_timers(
         frame = _load_state(spark, location, batch_id, where, options)
         timers = frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
     # Spark gives the timers of all operators that share the state operator.
-    return timers.where(F.col(KEY_GROUP).between(roll_call_of(place), roll_call_of(place + 1) - 1))
+    return timers.where(
+        F.col(KEY_GROUP).between(registry_key_of(place), registry_key_of(place + 1) - 1)
+    )
 
 
 def change_feed(

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike._changelog.checkpoint_logs import check_groups, record_and_roll
+from pyflinklike._changelog.checkpoint_logs import check_groups, record_and_registry
 from pyflinklike._changelog.log_storage import WATERMARK_AT, Head
 from pyflinklike._changelog.operator_record import KeyGroupRegistry, OperatorRecord
 from pyflinklike.errors import (
@@ -32,7 +32,7 @@ from pyflinklike.spark._host.spark_failures import error_of
 from pyflinklike.spark._host.wake_up import find_wanted_call
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._plan.session import prepare_workers
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, index_of
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of
 from pyflinklike.spark._wire.key_hash import key_group
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
@@ -156,27 +156,27 @@ class OperatorCheck:
         """Find what is wrong, and count what was looked at; an operator that is not wanted is passed over."""
         try:
             blobs = load_blobs(self.spark, self.location, self.number, self.batch_id, self.where)
-            record, roll = record_and_roll(self._read_roll_calls(blobs), self.where)
+            record, registry = record_and_registry(self._read_registries(blobs), self.where)
             if isinstance(self.wanted, str) and record.identity.name != self.wanted:
                 return [], Checked()
-            return self._run(blobs, record, roll)
+            return self._run(blobs, record, registry)
         except CorruptStateError as error:
             return [Finding("record", str(error))], Checked(batches=1)
         except SparkSetupError as error:  # Spark itself finds its files damaged
             return [Finding("batch", str(error))], Checked(batches=1)
 
-    def _run(self, blobs: DataFrame, record: OperatorRecord, roll: KeyGroupRegistry) -> _Found:
+    def _run(self, blobs: DataFrame, record: OperatorRecord, registry: KeyGroupRegistry) -> _Found:
         prepare_workers(self.spark)
         mode, clock = TimeMode(record.time_mode), self._clock()
         wanted = None
         if not self._has_own_times(blobs):
             wanted = functools.partial(find_wanted_call, mode, clock)
-        checker = GroupChecker(record, dict(roll.served_at), wanted)
+        checker = GroupChecker(record, dict(registry.served_at), wanted)
         parallelism = record.identity.max_parallelism
         table = self._of_groups(blobs, _CheckJob(checker, parallelism, self.where), _FINDINGS)
         marks = [row for row in table if not row["part"]]
         found = [Finding(row["part"], row["message"]) for row in table if row["part"]]
-        found += self._groups([row["key_group"] for row in marks], roll)
+        found += self._groups([row["key_group"] for row in marks], registry)
         unread = self._unread_keys(record)
         if unread is None:
             found += self._find_misplaced(blobs, record)
@@ -194,11 +194,11 @@ class OperatorCheck:
 
     def _has_own_times(self, blobs: DataFrame) -> bool:
         """Return whether homes keep watermarks that Spark does not know: then tasks call key groups in time."""
-        of_homes = blobs.where(f"{KEY_GROUP} < {ROLL_CALL} and sequence < {WATERMARK_AT}")
+        of_homes = blobs.where(f"{KEY_GROUP} < {REGISTRY_KEY} and sequence < {WATERMARK_AT}")
         return bool(self._answer(of_homes.limit(1).toArrow).num_rows)
 
-    def _read_roll_calls(self, blobs: DataFrame) -> dict[int, bytes]:
-        rows = self._answer(blobs.where(f"{KEY_GROUP} = {ROLL_CALL}").toArrow).to_pylist()
+    def _read_registries(self, blobs: DataFrame) -> dict[int, bytes]:
+        rows = self._answer(blobs.where(f"{KEY_GROUP} = {REGISTRY_KEY}").toArrow).to_pylist()
         return {row["sequence"]: row["blob"] for row in rows}
 
     def _clock(self) -> BatchClock:
@@ -210,15 +210,15 @@ class OperatorCheck:
         found: list[dict[str, Any]] = self._answer(rows.toArrow).to_pylist()
         return found
 
-    def _groups(self, groups: list[int], roll: KeyGroupRegistry) -> Iterator[Finding]:
+    def _groups(self, groups: list[int], registry: KeyGroupRegistry) -> Iterator[Finding]:
         for each, times in Counter(groups).items():
             if times > 1:
                 msg = f"{self.where}: a key group must be stored once, got group {each} twice"
-                yield Finding("roll", msg)
+                yield Finding("registry", msg)
         try:
-            check_groups(roll, set(groups), self.where)
+            check_groups(registry, set(groups), self.where)
         except CorruptStateError as error:
-            yield Finding("roll", str(error))
+            yield Finding("registry", str(error))
 
     def _unread_keys(self, record: OperatorRecord) -> str | None:
         """Return why keys are not checked to be in their key groups; None if they are checked."""

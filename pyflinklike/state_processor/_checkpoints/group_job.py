@@ -69,7 +69,7 @@ def frame_of_groups(
     if groups is not None:
         ids = group_ids(state.max_parallelism, place_in(state.operator_id))
         blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
-    job = _GroupJob(reader, state.record.identity, dict(state.roll.served_at), state.where)
+    job = _GroupJob(reader, state.record.identity, dict(state.registry.served_at), state.where)
     return map_frame(blobs, job, spark_schema(reader.schema))
 
 
@@ -92,7 +92,7 @@ def frame_by_key(state: CheckpointState, reader: GroupReader) -> DataFrame:
     )
     if _arrow_udf is None or not has_keys or not _HASHED.issuperset(kind for _, kind in columns):
         return frame_of_groups(state, reader)
-    job = _GroupJob(reader, state.record.identity, dict(state.roll.served_at), state.where)
+    job = _GroupJob(reader, state.record.identity, dict(state.registry.served_at), state.where)
     schema = spark_schema(reader.schema)
     blobs = state.blobs()
     prepare_workers(blobs.sparkSession)
@@ -125,7 +125,7 @@ class _GroupJob:
     Args:
         reader: Makes the rows.
         identity: The identity of the operator, by which its logs are checked.
-        served_at: The time in ms of each key group's last micro-batch with records, from the roll.
+        served_at: The time in ms of each key group's last micro-batch with records, from the registry.
         where: Names the operator in messages.
     """
 
@@ -162,7 +162,7 @@ class _GroupJob:
 
     def _read(self, index: int, blobs: Mapping[int, bytes], where: str) -> Iterator[pa.Table]:
         if index not in self.served_at or HEAD_AT not in blobs:
-            msg = f"{where}: state must be that of the operator's roll, got another key group"
+            msg = f"{where}: state must be that of the operator's registry, got another key group"
             raise CorruptStateError(f"{msg} or one without a head; go back to a checkpoint")
         head = Head.from_bytes(blobs[HEAD_AT], where)
         log = check_log(self.identity, self.served_at[index], head, blobs, where)

@@ -182,7 +182,7 @@ class _ChangesJob:
                     msg = f"{self.where}: Spark must give the batches of its feed in order"
                     raise SparkSetupError(f"{msg}, got {batch_id} after {current}")
                 current = batch_id
-            # Homes and roll calls are below 0; below the head a map holds no segments.
+            # Homes and registries are below 0; below the head a map holds no segments.
             if group_id < 0 or sequence < HEAD_AT:
                 continue
             index = index_of(group_id, self.max_parallelism)

@@ -107,7 +107,7 @@ def list_states(
     Raises:
         UnknownBatchError: The batch is not, or no longer, there.
         UnknownStateError: There is no such operator.
-        CorruptStateError: The operator's record, roll or heads are damaged.
+        CorruptStateError: The operator's record, registry or heads are damaged.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     found, saved = StateInfos(), savepoint_at(location_of(checkpoint, spark), spark)
@@ -175,7 +175,7 @@ def read_state(
         UnknownStateError: There is no such state or operator.
         UnknownBatchError: The batch is not, or no longer, there.
         StateValueError: A key cannot be a value of the key columns.
-        CorruptStateError: The operator's record, roll or heads are damaged.  Damage that is found
+        CorruptStateError: The operator's record, registry or heads are damaged.  Damage that is found
             when rows are read is in the message of Spark's error.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
@@ -246,7 +246,7 @@ def one_operator(operator: int | str) -> int | str:
 
 def only_group(state: CheckpointState, info: StateInfo) -> int | None:
     """Return the key group to read of broadcast state, which is the same in all; None for all."""
-    return min(state.roll.served_at, default=None) if info.kind == "broadcast" else None
+    return min(state.registry.served_at, default=None) if info.kind == "broadcast" else None
 
 
 def _clock(
@@ -303,7 +303,7 @@ def read_timers(
     Raises:
         UnknownStateError: There is no such operator.
         UnknownBatchError: The batch is not, or no longer, there.
-        CorruptStateError: The operator's record, roll or heads are damaged.
+        CorruptStateError: The operator's record, registry or heads are damaged.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark), spark)
@@ -359,7 +359,7 @@ def read_keyed_state(
         DeclarationValueError: A state belongs to no key, or no state belongs to keys.
         UnknownBatchError: The batch is not, or no longer, there.
         StateValueError: A key cannot be a value of the key columns.
-        CorruptStateError: The operator's record, roll or heads are damaged.
+        CorruptStateError: The operator's record, registry or heads are damaged.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     (found,) = checkpoint_states(
@@ -462,7 +462,7 @@ def read_segments(
     Raises:
         UnknownStateError: There is no such operator.
         UnknownBatchError: The batch is not, or no longer, there.
-        CorruptStateError: The operator's record, roll or heads are damaged.
+        CorruptStateError: The operator's record, registry or heads are damaged.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     (found,) = checkpoint_states(
@@ -508,7 +508,7 @@ def read_heads(
     Raises:
         UnknownStateError: There is no such operator.
         UnknownBatchError: The batch is not, or no longer, there.
-        CorruptStateError: The operator's record, roll or heads are damaged.
+        CorruptStateError: The operator's record, registry or heads are damaged.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     (found,) = checkpoint_states(

@@ -137,7 +137,7 @@ def create_state_views(
         DeclarationValueError: Two views would have one name, or the prefix is empty.
         UnknownStateError: There is no such state or operator.
         UnknownBatchError: The batch is not, or no longer, there.
-        CorruptStateError: The operator's record, roll or heads are damaged.
+        CorruptStateError: The operator's record, registry or heads are damaged.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     if not isinstance(prefix, str):

@@ -56,7 +56,7 @@ def repartition_state(
         SparkSetupError: Spark cannot do it, the query runs, its last batch was not committed, or it has
             that many partitions already.
         UnknownStateError: The query has no operator that `process` made.
-        CorruptStateError: An operator's record, roll or head is damaged.
+        CorruptStateError: An operator's record, registry or head is damaged.
     """
     location = location_of(checkpoint, spark)
     if not is_int(partitions):

@@ -103,7 +103,7 @@ def take_savepoint(
         UnknownBatchError: The batch is not, or no longer, there.
         UnknownStateError: There is no such operator.
         DeclarationTypeError, DeclarationValueError: The path or the mode is wrong.
-        CorruptStateError: An operator's record, roll or head is damaged.  Damage that is found
+        CorruptStateError: An operator's record, registry or head is damaged.  Damage that is found
             when the log is read is in the message of Spark's error.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
@@ -158,7 +158,7 @@ def frames_of(state: CheckpointState) -> Frames:
     states = {}
     for info in describe_states(record, state.operator_id):
         # All key groups have the same broadcast state, so a savepoint takes that of one.
-        only = min(state.roll.served_at, default=None) if info.kind == "broadcast" else None
+        only = min(state.registry.served_at, default=None) if info.kind == "broadcast" else None
         reader = StateReader(StateRows.of(record, info, saved=True), None, only=only)
         states[info.name] = frame_of_groups(state, reader)
     return Frames(record, states, frame_of_groups(state, TimersReader(record, None)))

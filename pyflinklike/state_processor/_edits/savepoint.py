@@ -92,7 +92,7 @@ class Savepoint(Mapping[str, DataFrame]):
             batch_id: The micro-batch of a checkpoint; by default the last committed one.
 
         Raises:
-            CorruptStateError: The savepoint, or an operator's record, roll or head, is damaged.
+            CorruptStateError: The savepoint, or an operator's record, registry or head, is damaged.
             UnknownBatchError: The batch is not, or no longer, there.
             SparkSetupError: Spark cannot read the checkpoint.
         """

@@ -32,7 +32,7 @@ class Finding:
     """A fault that was found.
 
     Args:
-        part: What has it: "record", "roll", "head", "segment", "chain", "counts", "states",
+        part: What has it: "record", "registry", "head", "segment", "chain", "counts", "states",
             "values", "keys", "timers", "batch", "manifest" or "file".
         message: Where it is, the rule, and what was found.
     """
@@ -71,7 +71,7 @@ class GroupChecker:
 
     Args:
         record: Record of the operator.
-        served_at: When each key group last had records, in ms, by the roll.
+        served_at: When each key group last had records, in ms, by the registry.
         wanted_call: Returns when the host has to call a group at the latest, in ms or None for
             never, by the first timer of each domain that has any; None where that is not known.
     """
@@ -93,8 +93,8 @@ class GroupChecker:
         """
         found = list(self._unreadable(segments, where))
         if index not in self.served_at:
-            msg = f"{where}: a key group must be in the operator's roll, got one that is not"
-            found.append(Finding("roll", msg))
+            msg = f"{where}: a key group must be in the operator's registry, got one that is not"
+            found.append(Finding("registry", msg))
             return found, Checked(1, len(segments))
         if head is None:
             msg = f"{where}: a key group must have a head, got none"

@@ -30,7 +30,7 @@ from pyspark.sql import types as st
 from pyflinklike._changelog.checkpoint_logs import (
     check_logs,
     merge,
-    record_and_roll,
+    record_and_registry,
     refuse_pickles,
 )
 from pyflinklike._changelog.log_storage import Head
@@ -50,12 +50,12 @@ from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
 from pyflinklike.spark._wire.key_groups import (
-    ROLL_CALL,
+    REGISTRY_KEY,
     group_ids,
     index_of,
     place_of,
-    roll_call_of,
-    roll_payload,
+    registry_key_of,
+    registry_payload,
 )
 from pyflinklike.spark._wire.key_hash import KeyGroupFinder, key_group
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
@@ -216,10 +216,10 @@ def savepoint_of(
         IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
         SparkSetupError: The savepoint would be larger than 2 GiB.
     """
-    record, roll = record_and_roll(blobs.get(ROLL_CALL, {}), where)
+    record, registry = record_and_registry(blobs.get(REGISTRY_KEY, {}), where)
     max_parallelism = record.identity.max_parallelism
     groups = {}
-    for group_id in blobs.keys() - {ROLL_CALL}:
+    for group_id in blobs.keys() - {REGISTRY_KEY}:
         if is_home(group_id):
             continue  # another query has other partitions, and no use for their watermark
         index = index_of(group_id, max_parallelism)
@@ -228,7 +228,7 @@ def savepoint_of(
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
         head = Head.from_bytes(blobs[group_id].get(HEAD_AT, b""), f"{where}, key group {index}")
         groups[index] = (head, blobs[group_id])
-    logs = check_logs(record, roll, groups, where)
+    logs = check_logs(record, registry, groups, where)
     if not allow_pickle:
         refuse_pickles(logs)
     return merge(logs, dropped=record.dropped)
@@ -243,7 +243,7 @@ def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int
         savepoint: A savepoint of one operator, as `read_savepoint` returns it.
 
     Returns:
-        Rows of grouping key and payload: the roll call, then the segments of key groups; None if
+        Rows of grouping key and payload: the registry, then the segments of key groups; None if
         the savepoint is empty.
 
     Raises:
@@ -289,7 +289,7 @@ def initial_rows(
         return None
     ids = group_ids(count)
     rows = [(ids[group], each.to_bytes()) for group, mine in groups.items() for each in mine]
-    return [(ROLL_CALL, roll_payload(groups)), *rows]
+    return [(REGISTRY_KEY, registry_payload(groups)), *rows]
 
 
 # From DataFrames, by executors
@@ -330,7 +330,7 @@ def initial_frame(frames: Frames, keys: KeyLayout, place: int = 0) -> DataFrame:
     timers = keys.with_group(frames.timers, by_key=True)
     parts.append(_by_group(timers, _TimersJob(frames.record, keys.columns)))
     every = reduce(DataFrame.unionAll, parts)
-    job = _SegmentsJob(group_ids(keys.max_parallelism, place), roll_call_of(place))
+    job = _SegmentsJob(group_ids(keys.max_parallelism, place), registry_key_of(place))
     grouped = every.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
     return map_frame(grouped, job, INITIAL_SCHEMA.ddl)
 
@@ -493,15 +493,15 @@ def _payloads(index: int, sections: Iterable[Section]) -> Iterator[pa.RecordBatc
 
 @attrs.frozen
 class _SegmentsJob:
-    """Makes segments from the sections of a key group, and calls the roll.
+    """Makes segments from the sections of a key group, and calls the registry.
 
     Args:
         group_ids: The grouping keys of the key groups.
-        roll_call: The grouping key of the roll call.
+        registry_key: The grouping key of the registry.
     """
 
     group_ids: tuple[int, ...]
-    roll_call: int
+    registry_key: int
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         groups = []
@@ -511,7 +511,7 @@ class _SegmentsJob:
             for segment in snapshots((each for _, each in sections), SECTION_BYTES):
                 yield INITIAL_SCHEMA.batch([(self.group_ids[index], segment.to_bytes())])
         if groups:
-            yield INITIAL_SCHEMA.batch([(self.roll_call, roll_payload(groups))])
+            yield INITIAL_SCHEMA.batch([(self.registry_key, registry_payload(groups))])
 
 
 def _sections_of(batches: Batches) -> Iterator[tuple[int, Section]]:

@@ -22,7 +22,9 @@ def test_a_letter_of_a_job_becomes_a_test_as_well():
     stream = _counted(go_on(local()), ("a", 1, 4), ("a", 2, 12)).get_side_output(DEAD)
     (letter,) = [each for each in stream.execute_and_collect() if each.call == "process_element"]
     with (
-        KeyedProcessHarness.of_failure(letter.capsule, Counted(), allow_pickle=True) as harness,
+        KeyedProcessHarness.of_failure(
+            letter.failure_snapshot, Counted(), allow_pickle=True
+        ) as harness,
         pytest.raises(LookupError, match="2"),
     ):
         harness.replay()
@@ -62,7 +64,7 @@ def test_too_many_letters_fail_the_job():
         ({"at-most": "many"}, r"at-most is a number such as 0\.01 or 100, got 'many'"),
         ({"at-most": "2"}, "DeadLetters: at_most must be a share between 0 and 1, got 2"),
         ({"per": "hour"}, 'DeadLetters: per must be "record" or "batch", got \'hour\''),
-        ({"capsule-bytes": "-1"}, "capsule_bytes must be an int from 0 on, got -1"),
+        ({"failure snapshot-bytes": "-1"}, "snapshot_bytes must be an int from 0 on, got -1"),
         ({"tag": "others"}, "got 'others', which the job does not read; call get_side_output"),
     ],
 )

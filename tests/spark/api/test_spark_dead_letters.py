@@ -135,7 +135,7 @@ def test_a_batch_has_its_letters_as_a_side_output(spark):
         "ValueError: -5 is negative" in letter.traceback,
     )
     # The state of the key, 3, and the record are in the letter, so the failure can be had in a test.
-    with KeyedProcessHarness.of_failure(letter.capsule, Total()) as harness:
+    with KeyedProcessHarness.of_failure(letter.failure_snapshot, Total()) as harness:
         with pytest.raises(ValueError, match="-5 is negative"):
             harness.replay()
         assert [("a", -2)] == harness.output
@@ -234,7 +234,7 @@ class BatchTotals(KeyedBatchFunction):
 
 
 def test_the_guilty_record_of_a_batch_is_its_letter(spark):
-    """All others are processed; its capsule has the total of those before it."""
+    """All others are processed; its failure snapshot has the total of those before it."""
     rows = [("a", at(each), 1 if each != 30 else -5) for each in range(1, 51)]
     result = key_by(bounded(spark, rows, SCHEMA), "key").process(
         BatchTotals(),
@@ -252,7 +252,9 @@ def test_the_guilty_record_of_a_batch_is_its_letter(spark):
         letter.timestamp,
         letter.message,
     )
-    with KeyedBatchHarness.of_failure(letter.capsule, BatchTotals(), event_time="ts") as harness:
+    with KeyedBatchHarness.of_failure(
+        letter.failure_snapshot, BatchTotals(), event_time="ts"
+    ) as harness:
         with pytest.raises(ValueError, match="1 records"):
             harness.replay()
         more = {"key": ["a"], "ts": pa.array([at(31)]), "n": [7]}

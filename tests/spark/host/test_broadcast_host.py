@@ -83,7 +83,7 @@ def test_every_key_group_keeps_every_rule_over_restarts():
 
     assert [("high", -1), ("low", -1)] == first
     assert sorted([("high", -1), *((key, 1_004) for key in keys)]) == second
-    assert 4 == len(checkpoint.roll().served_at)
+    assert 4 == len(checkpoint.registry().served_at)
 
 
 def test_a_micro_batch_that_fails_leaves_the_rules_as_they_were():

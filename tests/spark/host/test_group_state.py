@@ -24,7 +24,7 @@ from pyflinklike.spark._host.group_state_host import (
     _with_initial,
 )
 from pyflinklike.spark._plan.operator_plan import TimeMode
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, roll_payload
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids, registry_payload
 from pyflinklike.state_processor._checkpoints.checkpoint import last_batch
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -150,7 +150,7 @@ def test_a_batch_that_failed_is_done_again_as_if_never_tried():
 
 
 def test_another_max_parallelism_is_refused():
-    """By the roll call, as on Spark 4."""
+    """By the registry, as on Spark 4."""
     query = GroupStates(Program(Numbered(), max_parallelism=4, time_mode=TimeMode.NONE))
     query.run([("a", 1)], now=1)
     query.program = Program(Numbered(), max_parallelism=8, time_mode=TimeMode.NONE)
@@ -199,7 +199,7 @@ def initial_rows(program, savepoint):
     )
     parts = [(ids[index], each.to_bytes()) for index, some in groups.items() for each in some]
     rows = {}
-    for at, (number, payload) in enumerate([(ROLL_CALL, roll_payload(groups)), *parts]):
+    for at, (number, payload) in enumerate([(REGISTRY_KEY, registry_payload(groups)), *parts]):
         rows.setdefault(number, []).append((-2 - at, payload))
     return rows
 
@@ -243,7 +243,7 @@ def test_a_savepoint_over_spark_connect_is_refused():
     """Its session cannot hand the savepoint to the workers once for all."""
     packed = SimpleNamespace(sparkSession=SimpleNamespace())
     with pytest.raises(SparkSetupError, match="classic session, got one of Spark Connect"):
-        _add_initial_state(packed, [(ROLL_CALL, b"")])
+        _add_initial_state(packed, [(REGISTRY_KEY, b"")])
 
 
 class FailsToClose(Numbered):

@@ -20,13 +20,13 @@ from pyflinklike.spark._host.streaming_host import KeyGroupProcessor, SharingPro
 from pyflinklike.spark._host.task import task_of
 from pyflinklike.spark._wire.key_groups import (
     PLACES,
-    ROLL_CALL,
+    REGISTRY_KEY,
     first_of,
     group_ids,
     index_of,
-    is_roll_call,
+    is_registry_key,
     place_of,
-    roll_call_of,
+    registry_key_of,
 )
 from pyflinklike.spark._wire.payloads import home_ids, is_home
 from pyflinklike.spark._wire.system_columns import BATCH_TIME
@@ -71,8 +71,8 @@ def at_place(place, program, records):
     """Rows by grouping key, as a stage before gives them to the operator at a place."""
     ids = group_ids(program.max_parallelism, place)
     return {
-        roll_call_of(place)
-        if key == ROLL_CALL
+        registry_key_of(place)
+        if key == REGISTRY_KEY
         else ids[index_of(key, program.max_parallelism)]: rows
         for key, rows in packed_records(program, records).items()
     }
@@ -87,7 +87,7 @@ def test_equal_keys_and_names_of_two_operators_never_meet():
         given = shared.handled([first, second], {**data, **at_place(1, second, [("a", amount)])})
 
     records = {
-        place: OperatorRecord.from_bytes(shared.blobs[roll_call_of(place)][RECORD_AT], "tested")
+        place: OperatorRecord.from_bytes(shared.blobs[registry_key_of(place)][RECORD_AT], "tested")
         for place in range(2)
     }
     assert [("a", 3), ("a", 103), ("b", 10)] == given
@@ -136,15 +136,15 @@ def _home_row():
 
 
 def test_grouping_keys_are_of_one_place_each():
-    """Homes, roll calls and key groups of all places are apart, and are told apart."""
-    keys = {place: set(group_ids(128, place)) | {roll_call_of(place)} for place in range(PLACES)}
+    """Homes, registries and key groups of all places are apart, and are told apart."""
+    keys = {place: set(group_ids(128, place)) | {registry_key_of(place)} for place in range(PLACES)}
 
     assert PLACES * 129 == len(set().union(*keys.values()))
     for place, mine in keys.items():
         assert {place} == {place_of(key) for key in mine}
-        assert [roll_call_of(place)] == [key for key in mine if is_roll_call(key)]
+        assert [registry_key_of(place)] == [key for key in mine if is_registry_key(key)]
         assert not any(map(is_home, mine))
-    assert not any(map(is_roll_call, home_ids(200)))
+    assert not any(map(is_registry_key, home_ids(200)))
 
 
 @pytest.mark.parametrize("place", [0, 1, PLACES - 1])
@@ -153,17 +153,17 @@ def test_the_most_key_groups_fit_into_a_place(place):
     ids = group_ids(32_768, place)
 
     assert first_of(place) <= min(ids)
-    assert max(ids) < roll_call_of(place + 1) < 2**31
+    assert max(ids) < registry_key_of(place + 1) < 2**31
     assert all(index_of(ids[index], 32_768) == index for index in range(0, 32_768, 997))
 
 
 @pytest.mark.parametrize(
-    ("place", "first", "roll_call"),
+    ("place", "first", "registry_key"),
     [(0, 0, -1), (1, 16_777_216, 16_777_215), (99, 1_660_944_384, 1_660_944_383)],
 )
-def test_the_grouping_keys_of_a_place_are_those_of_every_release(place, first, roll_call):
+def test_the_grouping_keys_of_a_place_are_those_of_every_release(place, first, registry_key):
     """They are in checkpoints."""
-    assert (first, roll_call) == (first_of(place), roll_call_of(place))
+    assert (first, registry_key) == (first_of(place), registry_key_of(place))
 
 
 @pytest.mark.parametrize(

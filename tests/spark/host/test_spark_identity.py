@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """On Spark a checkpoint is gone on from by the operator that it was made by, or by none.
 
-`test_roll_call.py` has every pair and kind of change, without a JVM.
+`test_key_group_registry.py` has every pair and kind of change, without a JVM.
 """
 
 from __future__ import annotations

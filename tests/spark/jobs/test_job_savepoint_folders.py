@@ -16,7 +16,7 @@ from local_support import local
 
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
-    ROLL_AT,
+    REGISTRY_AT,
     KeyGroupRegistry,
     OperatorRecord,
 )
@@ -41,7 +41,7 @@ from pyflinklike.pyflink.datastream.connectors.datagen import (
 from pyflinklike.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from pyflinklike.pyflink.datastream.state import ValueStateDescriptor
 from pyflinklike.spark._host.blob_map import HEAD_AT
-from pyflinklike.spark._wire.key_groups import group_ids, roll_call_of, roll_payload
+from pyflinklike.spark._wire.key_groups import group_ids, registry_key_of, registry_payload
 from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._checkpoints.job_at_rest import job_at
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
@@ -197,7 +197,7 @@ def two_totals(env):
 
 
 def test_operators_that_share_a_state_operator_begin_each_with_its_own(tmp_path):
-    """Their key groups and roll calls are told apart by their numbers."""
+    """Their key groups and registries are told apart by their numbers."""
     stopped_after(two_totals, 2, tmp_path / "savepoint")
     env = environment(tmp_path / "jobs")
     two_totals(env).print()
@@ -217,17 +217,17 @@ def test_operators_that_share_a_state_operator_begin_each_with_its_own(tmp_path)
         ids = group_ids(16, place)
         rows = [(ids[group], each.to_bytes()) for group, some in groups.items() for each in some]
         called[place] = {ids[group] for group in groups}
-        for key, payload in [(roll_call_of(place), roll_payload(groups)), *rows]:
+        for key, payload in [(registry_key_of(place), registry_payload(groups)), *rows]:
             initial.setdefault(key, []).append(payload)
     checkpoint = Checkpoint()
     checkpoint.serve(plans, plans[0].time_mode, Times(1), {}, initial)
 
     blobs = checkpoint.blobs
-    assert {*called[0], *called[1], roll_call_of(0), roll_call_of(1)} == set(blobs)
+    assert {*called[0], *called[1], registry_key_of(0), registry_key_of(1)} == set(blobs)
     for place, uid in enumerate(["one", "other"]):
-        of_roll = blobs[roll_call_of(place)]
+        of_roll = blobs[registry_key_of(place)]
         assert uid == OperatorRecord.from_bytes(of_roll[RECORD_AT], "test").identity.name
-        groups = KeyGroupRegistry.from_bytes(of_roll[ROLL_AT], "test").served_at
+        groups = KeyGroupRegistry.from_bytes(of_roll[REGISTRY_AT], "test").served_at
         assert called[place] == {group_ids(16, place)[each] for each in groups}
         assert all(HEAD_AT in blobs[each] for each in called[place])
 

@@ -13,7 +13,7 @@ from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.pyflink._spark.job_plan import JobSteps
 from pyflinklike.pyflink.common import Configuration, Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from pyflinklike.spark._wire.key_groups import group_ids, is_roll_call
+from pyflinklike.spark._wire.key_groups import group_ids, is_registry_key
 from pyflinklike.spark._wire.stage_records import CALL, Address, unwrap
 
 pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4.0")
@@ -110,8 +110,8 @@ def test_a_job_without_an_end_calls_its_key_groups_at_every_trigger():
         for each in told
     ]
     behind = rows_of(steps.task(between)._sender(0).end(0))
-    assert {CALL} == {payload for key, _, payload in behind if not is_roll_call(key)}
-    assert 8 == len([key for key, _, _ in behind if not is_roll_call(key)])
+    assert {CALL} == {payload for key, _, payload in behind if not is_registry_key(key)}
+    assert 8 == len([key for key, _, _ in behind if not is_registry_key(key)])
 
 
 def rows_of(batches):

@@ -44,7 +44,7 @@ def test_each_blob_has_a_list_and_all_lists_have_all_rows(rows_of_batch, longest
     job = group_job._GroupJob(
         StateReader(StateRows.of(record, info), None),
         record.identity,
-        checkpoint.roll().served_at,
+        checkpoint.registry().served_at,
         "tested",
     )
     blobs = [

@@ -13,7 +13,7 @@ from pyflinklike import Types
 from pyflinklike._runtime.micro_batch import RecordsAfterBroadcast
 from pyflinklike.errors import StateValueError
 from pyflinklike.spark._wire import payloads
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, groups_in
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, groups_in
 from pyflinklike.spark._wire.payloads import payload_to_batch
 from pyflinklike.spark._wire.record_readers import BroadcastReader, RecordReader
 from pyflinklike.spark._wire.system_columns import INPUT, INPUTS, KEY_GROUP
@@ -54,7 +54,7 @@ def read_of_groups(connected, batches):
         read = connected.read_payloads([payload_to_batch(payload) for _, payload in mine])
         rules = read.broadcast if isinstance(read, RecordsAfterBroadcast) else ()
         found.append((list(read.keys), [v.n for v in read.values], [v.name for v, _ in rules]))
-    return found, groups_in(row["payload"] for row in rows if row[KEY_GROUP] == ROLL_CALL)
+    return found, groups_in(row["payload"] for row in rows if row[KEY_GROUP] == REGISTRY_KEY)
 
 
 ELEMENTS = st.sampled_from(["rule", "low", "high"]) | st.tuples(

@@ -136,7 +136,7 @@ def test_a_chain_goes_on_from_savepoints_with_other_numbers_of_key_groups():
 
 
 def test_a_home_is_called_before_all_key_groups_of_its_partition():
-    """Its grouping key is below theirs and the roll call's, and in the partition that it is the home of."""
+    """Its grouping key is below theirs and the registry's, and in the partition that it is the home of."""
     for partitions in (1, 2, 7, 200):
         ids = home_ids(partitions)
         assert partitions == len(set(ids))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyflinklike import Row, Types
 from pyflinklike._runtime.micro_batch import UnsortedRecords
 from pyflinklike.errors import StateValueError
-from pyflinklike.spark._wire.key_groups import ROLL_CALL
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY
 from pyflinklike.spark._wire.payloads import payload_to_batch
 from pyflinklike.spark._wire.record_readers import ConnectedReader, RecordReader
 from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
@@ -141,7 +141,7 @@ def test_a_payload_has_the_columns_of_its_input_only():
         row
         for batch in reader(timed=True).make_packing(IDS)([frame([(1, 0, "a", 0, 7)])])
         for row in batch.to_pylist()
-        if row[KEY_GROUP] != ROLL_CALL
+        if row[KEY_GROUP] != REGISTRY_KEY
     ]
 
     assert [["user", "at", "n"]] == [payload_to_batch(row["payload"]).schema.names for row in rows]

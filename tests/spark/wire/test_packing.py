@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike.errors import StateValueError
 from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, groups_in
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids, groups_in
 from pyflinklike.spark._wire.payloads import pack, payload_to_batch, refuse_null_keys, to_payload
 from pyflinklike.spark._wire.system_columns import BATCH_TIME, KEY_GROUP
 
@@ -50,17 +50,17 @@ def records(numbers_and_groups):
 
 
 def packed(batches):
-    """What a task makes of batches: its payloads as (id, origin, batch), and its roll call."""
+    """What a task makes of batches: its payloads as (id, origin, batch), and its registry."""
     rows = [row for batch in pack(("n",), IDS)(batches) for row in batch.to_pylist()]
-    payloads = [row for row in rows if row[KEY_GROUP] != ROLL_CALL]
-    called = [row["payload"] for row in rows if row[KEY_GROUP] == ROLL_CALL]
+    payloads = [row for row in rows if row[KEY_GROUP] != REGISTRY_KEY]
+    called = [row["payload"] for row in rows if row[KEY_GROUP] == REGISTRY_KEY]
     found = [(r[KEY_GROUP], r["origin"], payload_to_batch(r["payload"])) for r in payloads]
     return found, called
 
 
 @given(st.lists(st.lists(st.integers(0, GROUPS - 1), max_size=5), max_size=4))
 def test_each_key_group_has_its_records_in_the_order_they_arrived(groups):
-    """Whatever batches they come in; and the roll call has these groups and no others."""
+    """Whatever batches they come in; and the registry has these groups and no others."""
     flat = [group for batch in groups for group in batch]
     numbers = iter(range(len(flat)))
     batches = [records([(next(numbers), group) for group in batch]) for batch in groups]

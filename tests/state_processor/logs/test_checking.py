@@ -23,7 +23,7 @@ from pyflinklike import (
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
-    ROLL_AT,
+    REGISTRY_AT,
     KeyGroupRegistry,
     OperatorIdentity,
     OperatorRecord,
@@ -32,7 +32,7 @@ from pyflinklike._changelog.segments import read_segment
 from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.wake_up import find_wanted_call
 from pyflinklike.spark._plan.operator_plan import TimeMode
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, index_of
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of
 from pyflinklike.state_processor._checkpoints.checkpoint_check import OperatorCheck
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.log_check import Checked, GroupChecker
@@ -117,13 +117,13 @@ class Stored:
                 checkpoint.run(program, pairs, time=time)
             else:
                 checkpoint.expire(program, time)
-        called = checkpoint.blobs[ROLL_CALL]
+        called = checkpoint.blobs[REGISTRY_KEY]
         record = OperatorRecord.from_bytes(called[RECORD_AT], "tested")
-        roll = KeyGroupRegistry.from_bytes(called[ROLL_AT], "tested")
+        registry = KeyGroupRegistry.from_bytes(called[REGISTRY_AT], "tested")
         wanted = functools.partial(
             find_wanted_call, TimeMode(record.time_mode), BatchClock(len(batches))
         )
-        self.checker = GroupChecker(record, dict(roll.served_at), wanted)
+        self.checker = GroupChecker(record, dict(registry.served_at), wanted)
         self.groups = {
             index_of(each, GROUPS): dict(blobs)
             for each, blobs in checkpoint.blobs.items()
@@ -261,7 +261,7 @@ def test_wrong_counts_are_found(stored):
 
 
 def test_a_head_of_another_batch_is_found(stored):
-    """The roll tells when the group was served last."""
+    """The registry tells when the group was served last."""
     assert ["chain"] == stored.parts(head=stored.head_with(served_at=2_000))
 
 
@@ -271,10 +271,10 @@ def test_another_number_of_key_groups_is_found(stored):
 
 
 def test_a_group_without_a_head_is_found(stored):
-    """And one that is not in the roll."""
+    """And one that is not in the registry."""
     found, _ = stored.checker.check(stored.index, None, stored.segments, "tested")
     other, _ = stored.checker.check(7, stored.head, stored.segments, "tested")
-    assert (["head"], ["roll"]) == ([e.part for e in found], [e.part for e in other])
+    assert (["head"], ["registry"]) == ([e.part for e in found], [e.part for e in other])
 
 
 def test_what_cannot_be_looked_at_is_told():

@@ -153,18 +153,20 @@ class Letters:
     """Dead letters of a function that raises for some records and timers.
 
     Args:
-        have_capsules: Whether each has a capsule.
+        have_failure_snapshots: Whether each has a failure snapshot.
         at_once: Whether the function raises before it has done anything.  Else it has done all it
             does, which is to be undone: the outcome must be the same.
     """
 
-    have_capsules: bool = True
+    have_failure_snapshots: bool = True
     at_once: bool = False
 
     @property
     def option(self) -> DeadLetters:
         """The option of `process`."""
-        return DeadLetters("letters", at_most=1.0, capsule_bytes=65_536 * self.have_capsules)
+        return DeadLetters(
+            "letters", at_most=1.0, snapshot_bytes=65_536 * self.have_failure_snapshots
+        )
 
 
 class Picky(KeyedProcessFunction):

@@ -40,7 +40,7 @@ from pyflinklike.functions.dead_letters import LETTER_FIELDS
 from pyflinklike.spark._host.packed_records import make_packing_of
 from pyflinklike.spark._host.task import of_checkpoint
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, index_of, roll_call_of
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids, index_of, registry_key_of
 from pyflinklike.spark._wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark._wire.payloads import Packing
 from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
@@ -242,9 +242,9 @@ class SimulatedOperator:
         rows = initial_rows(self.plan, self.savepoint, self.groups_of)
         if rows is None or not self.has_parts:
             return rows
-        roll, *others = rows
+        registry, *others = rows
         # As a large savepoint is divided, or one whose key groups are others now.
-        return [roll, *((key, part) for key, each in others for part in _parts_of(each))]
+        return [registry, *((key, part) for key, each in others for part in _parts_of(each))]
 
     def groups_of(self, keys: Sequence[Any]) -> list[int]:
         """Return the key groups of keys in the user's form."""
@@ -392,8 +392,8 @@ def with_place(rows: pa.RecordBatch, place: int) -> pa.RecordBatch:
 def _move(keys: Sequence[int], count: int, place: int) -> list[int]:
     """Return the grouping keys of another place for those of the first one."""
     ids = group_ids(count, place)
-    roll_call = roll_call_of(place)
-    return [roll_call if key == ROLL_CALL else ids[index_of(key, count)] for key in keys]
+    registry_key = registry_key_of(place)
+    return [registry_key if key == REGISTRY_KEY else ids[index_of(key, count)] for key in keys]
 
 
 StateOperator = SimulatedOperator | SharedOperator
@@ -565,7 +565,12 @@ def comparable(value: Any) -> Any:
             # Another function may raise the same at another line, and one of batches in its own call.
             call = _CALLS.get(value["call"], value["call"])
             own = dict.fromkeys(("subject", "raised_at", "traceback"))
-            value = {**value, **own, "call": call, "capsule": value["capsule"] is not None}
+            value = {
+                **value,
+                **own,
+                "call": call,
+                "failure_snapshot": value["failure_snapshot"] is not None,
+            }
         # A row in the type of a former program has fields in another order, and some not yet.
         items = ((comparable(key), comparable(each)) for key, each in value.items())
         return tuple(sorted(each for each in items if each[1] is not None))

@@ -211,13 +211,13 @@ def _change_letters(letters: Letters | None, choices: Draws) -> Letters | None:
     """Draw other dead letters, or none any more: the records that were refused are taken then."""
     if letters is None or choices.happens("no more letters", 0.3):
         return None
-    return Letters(choices.happens("other letters have capsules", 0.5))
+    return Letters(choices.happens("other letters have failure snapshots", 0.5))
 
 
 def _show_letters(letters: Letters | None) -> str:
     if letters is None:
         return ""
-    return ", dead letters" + ", no capsules" * (not letters.have_capsules)
+    return ", dead letters" + ", no failure snapshots" * (not letters.have_failure_snapshots)
 
 
 def _draw_ttl(choices: Draws, *, event_time: bool) -> Ttl:
@@ -1220,7 +1220,9 @@ def _draw_letters(choices: Draws, stage: Any) -> Any:
         return stage
     if not choices.happens("dead letters", 0.3):
         return stage
-    return attrs.evolve(stage, letters=Letters(choices.happens("letters have capsules", 0.5)))
+    return attrs.evolve(
+        stage, letters=Letters(choices.happens("letters have failure snapshots", 0.5))
+    )
 
 
 def _draw_beside(choices: Draws, kind: Any) -> DrawnProgram | None:

@@ -343,7 +343,7 @@ class Query:
             "where", ("round trip", "round trip", "ask", "ask", "write", "commit", "report")
         )
         if where in ("write", "ask"):
-            # The first writes are often those of the record and the roll.
+            # The first writes are often those of the record and the registry.
             passed = choices.integer("passed", 0, 4 if where == "write" else 1)
             return Fate(kind, WRITE if where == "write" else ASK, passed)
         point = {"commit": COMMIT, "report": REPORT}.get(where)

@@ -31,11 +31,11 @@ from typing import Any
 
 import attrs
 
-from pyflinklike._changelog.checkpoint_logs import check_groups, check_log, record_and_roll
+from pyflinklike._changelog.checkpoint_logs import check_groups, check_log, record_and_registry
 from pyflinklike._changelog.log_storage import HEAD_AT, WATERMARK_AT, Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
-    ROLL_AT,
+    REGISTRY_AT,
     KeyGroupRegistry,
     OperatorRecord,
 )
@@ -46,11 +46,11 @@ from pyflinklike.spark._host import collector_freeze
 from pyflinklike.spark._host.blob_map import log_variable
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.key_groups import (
-    ROLL_CALL,
+    REGISTRY_KEY,
     index_of,
-    is_roll_call,
+    is_registry_key,
     place_of,
-    roll_call_of,
+    registry_key_of,
 )
 from simulated.choices import Choices, Decision, shorten
 from simulated.file_system import KINDS, FileSystem
@@ -527,7 +527,7 @@ class Run:
         groups: dict[int, tuple[Head, dict[int, bytes]]] = {}
         own: dict[int, bytes] = {}
         count = operator.plan.task.max_parallelism
-        home: Place = at, index_of(roll_call_of(place), query.partitions)
+        home: Place = at, index_of(registry_key_of(place), query.partitions)
         places: dict[int, Place] = {}
         for partition in range(query.partitions):
             self._places = {(at, partition)}
@@ -536,9 +536,9 @@ class Run:
             )
             self._check_leftovers(contents, where, operator)
             for (_, key), blobs in contents.blobs.items():
-                if key < ROLL_CALL or place_of(key) != place:
+                if key < REGISTRY_KEY or place_of(key) != place:
                     continue
-                if is_roll_call(key):
+                if is_registry_key(key):
                     own = blobs
                 else:
                     index = index_of(key, count)
@@ -550,16 +550,16 @@ class Run:
                 raise DifferenceError(msg)
             return {}
         self._places = {home}
-        record, roll = record_and_roll(own, where)
+        record, registry = record_and_registry(own, where)
         self._places = {(at, each) for each in range(query.partitions)}
-        check_groups(roll, groups, where)
+        check_groups(registry, groups, where)
         logs = {}
         for index, (head, blobs) in groups.items():
             self._places = {home, places[index]}
-            served_at, name = roll.served_at[index], f"{where}, key group {index}"
+            served_at, name = registry.served_at[index], f"{where}, key group {index}"
             logs[index] = check_log(record.identity, served_at, head, blobs, name)
         self._places = set()
-        stored = _Stored(at, place, operator, where, record, roll, groups, places, logs)
+        stored = _Stored(at, place, operator, where, record, registry, groups, places, logs)
         if may_change is not None and self._is_noted:
             self._check_changes(stored, may_change)
         self._check_damage(stored)
@@ -594,7 +594,7 @@ class Run:
             index, blobs = stored.damage(choices.within(f"{at}"))
             try:
                 head = Head.from_bytes(blobs[HEAD_AT], stored.where)
-                served_at = stored.roll.served_at[index]
+                served_at = stored.registry.served_at[index]
                 log = check_log(stored.record.identity, served_at, head, blobs, stored.where)
                 if log == stored.logs[index]:
                     continue
@@ -619,9 +619,9 @@ class Run:
             if variable != log_variable(max(place_of(key), 0)):
                 msg = f"{where}, grouping key {key}: blobs in variable {variable!r}"
                 raise DifferenceError(msg)
-            if is_roll_call(key):
-                expected = {RECORD_AT, ROLL_AT}
-            elif key < ROLL_CALL:
+            if is_registry_key(key):
+                expected = {RECORD_AT, REGISTRY_AT}
+            elif key < REGISTRY_KEY:
                 expected = {WATERMARK_AT}
             else:
                 head = Head.from_bytes(blobs[HEAD_AT], where)
@@ -649,7 +649,7 @@ class _Stored:
         operator: The operator.
         where: Its name for messages.
         record: Its record.
-        roll: Its roll.
+        registry: The key groups of the operator.
         groups: Head and blobs of each key group, by index.
         places: The store of each key group.
         logs: The segments of each key group.
@@ -660,7 +660,7 @@ class _Stored:
     operator: SimulatedOperator
     where: str
     record: OperatorRecord
-    roll: KeyGroupRegistry
+    registry: KeyGroupRegistry
     groups: Mapping[int, tuple[Head, dict[int, bytes]]]
     places: Mapping[int, Place]
     logs: Mapping[int, Sequence[Segment]]

@@ -36,11 +36,11 @@ _NAMES = {
 
 @attrs.define
 class Tables:
-    """A backend with tables of every kind, behind a stage or not."""
+    """A backend with tables of every kind, behind a write buffer or not."""
 
     backend: Any
     tables: Any
-    stage: Any = None
+    write_buffer: Any = None
 
     @classmethod
     def of(cls, backend: StateBackend, *, staged: bool) -> Tables:
@@ -50,7 +50,7 @@ class Tables:
         opened = cls(made, {spec.name: maker.table(spec) for spec in SPECS})
         made.enter(0, {})
         if staged:
-            opened.stage = maker.stage
+            opened.write_buffer = maker.write_buffer
         return opened
 
     def do(self, step: tuple[Any, ...]) -> Any:
@@ -127,19 +127,19 @@ def backends() -> list[StateBackend]:
 def test_calls_that_fail_are_as_if_they_had_not_been(backend, calls):
     """What is read, kept and logged is that of the calls that succeeded."""
     staged, plain = Tables.of(backend, staged=True), Tables.of(backend, staged=False)
-    stage = staged.stage
+    write_buffer = staged.write_buffer
     try:
         for made, succeeds in calls:
-            stage.is_open = True
+            write_buffer.is_open = True
             for step in made:
                 got = staged.do(step)
                 if succeeds:
                     assert plain.do(step) == got
             if succeeds:
-                stage.commit()
+                write_buffer.commit()
             else:
-                stage.drop()
-        stage.is_open = False
+                write_buffer.drop()
+        write_buffer.is_open = False
         assert contents(plain) == contents(staged)
         told, expected = logged(staged), logged(plain)
         # An entry that a call puts and deletes again was never there, and is not logged.
@@ -166,10 +166,10 @@ def test_nothing_is_staged_outside_a_call():
 
 def test_changes_beside_tables_wait():
     """A change that waits is made when the call has succeeded, and never for a call that fails."""
-    stage = Tables.of(HashMapStateBackend(), staged=True).stage
+    write_buffer = Tables.of(HashMapStateBackend(), staged=True).write_buffer
     made: list[str] = []
     for name, succeeds in (("first", True), ("second", False), ("third", True)):
-        stage.is_open = True
-        stage.do_later(lambda name=name: made.append(name))
-        stage.commit() if succeeds else stage.drop()
+        write_buffer.is_open = True
+        write_buffer.do_later(lambda name=name: made.append(name))
+        write_buffer.commit() if succeeds else write_buffer.drop()
     assert ["first", "third"] == made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capsules that someone made up, whose checksums are right."""
+"""Failure snapshots that someone made up, whose checksums are right."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.types.catalog import type_of
 
 
-def made_up(capsule: bytes, **facts: Any) -> bytes:
-    """A capsule with other facts, whose checksum is right."""
-    segment = read_segment(capsule, "capsule")
+def made_up(failure_snapshot: bytes, **facts: Any) -> bytes:
+    """A failure snapshot with other facts, whose checksum is right."""
+    segment = read_segment(failure_snapshot, "failure_snapshot")
     (at,) = (at for at, each in segment.declarations.items() if each.name == "__pyflinklike.call")
     held = segment.declarations[at]
     spec = TableSpec(
@@ -28,7 +28,7 @@ def made_up(capsule: bytes, **facts: Any) -> bytes:
     )
     key_type = type_of(held.key) if held.key else Types.LONG()
     (payload,) = (payload for table, payload in segment.sections if table == at)
-    changes = decode_entries(Section(held, payload), spec, key_type, 0, "capsule")
+    changes = decode_entries(Section(held, payload), spec, key_type, 0, "failure_snapshot")
     told = {**msgspec.msgpack.decode(changes.entries[0]), **facts}
     changes.entries[0] = msgspec.msgpack.encode(told)
     (payload,) = encode_entries(changes, key_type)

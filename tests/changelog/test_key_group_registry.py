@@ -12,11 +12,11 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 from checkpoint_support import Checkpoint, Program
 
 from pyflinklike import KeyedProcessFunction, ListStateDescriptor, Row, Types, ValueStateDescriptor
-from pyflinklike._changelog.operator_record import RECORD_AT, ROLL_AT
+from pyflinklike._changelog.operator_record import RECORD_AT, REGISTRY_AT
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, UserFunctionError
-from pyflinklike.spark._wire.key_groups import ROLL_CALL, group_ids, roll_payload
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids, registry_payload
 from pyflinklike.testing import KeyedProcessHarness
 
 PARALLELISMS = (1, 2, 4, 16, 64, 128, 200, 512)
@@ -76,7 +76,7 @@ def test_a_changed_max_parallelism_is_refused_wherever_the_data_lies(former, now
 
 @pytest.mark.parametrize(("former", "now"), CHANGED)
 def test_a_changed_max_parallelism_is_refused_before_any_timer_fires(former, now):
-    """In a batch without data as well, in which the roll is not called."""
+    """In a batch without data as well, in which the registry is not called."""
     checkpoint, before = Checkpoint(), Program(Remind(), max_parallelism=former)
     checkpoint.run(before, [("a", 50)], time=1)
     with pytest.raises(IncompatibleStateError, match=f"at {former}, got {now};"):
@@ -171,7 +171,7 @@ def test_a_batch_without_records_writes_the_record():
     """As where the first files of a source are empty."""
     checkpoint = Checkpoint()
     checkpoint.run(Program(Count(), max_parallelism=4), [], time=1)
-    assert {ROLL_CALL} == checkpoint.blobs.keys()
+    assert {REGISTRY_KEY} == checkpoint.blobs.keys()
     with pytest.raises(IncompatibleStateError, match="at 4, got 8"):
         checkpoint.run(Program(Count(), max_parallelism=8), [("a", 1)], time=2)
 
@@ -185,22 +185,22 @@ def test_the_roll_says_when_each_key_group_last_had_records():
     checkpoint.run(program, [("b", 1), ("mute", 1)], time=20)
     checkpoint.expire(program, time=30)
     expected = {a: 10, b: 20, mute: 20}
-    assert expected == checkpoint.roll().served_at
+    assert expected == checkpoint.registry().served_at
     assert expected == {at: head.served_at for at, head in checkpoint.heads(program).items()}
 
 
 def test_the_record_is_written_once():
-    """A batch costs the roll call two round trips; the record is not even read."""
+    """A batch costs the registry two round trips; the record is not even read."""
     checkpoint, program = Checkpoint(), Program(Count(), max_parallelism=4)
     checkpoint.run(program, [("a", 1)], time=1)
     with checkpoint.edit_blobs() as blobs:
-        record = blobs[ROLL_CALL].pop(RECORD_AT)
+        record = blobs[REGISTRY_KEY].pop(RECORD_AT)
     checkpoint.run(program, [("a", 1)], time=2)
-    assert RECORD_AT not in checkpoint.blobs[ROLL_CALL]
-    # The key group reads head and segment, and writes both; the roll is read and written.
+    assert RECORD_AT not in checkpoint.blobs[REGISTRY_KEY]
+    # The key group reads head and segment, and writes both; the registry is read and written.
     assert 4 + 2 == checkpoint.calls
     with checkpoint.edit_blobs() as blobs:
-        blobs[ROLL_CALL][RECORD_AT] = record
+        blobs[REGISTRY_KEY][RECORD_AT] = record
     assert "counted" == checkpoint.record().identity.name
 
 
@@ -220,18 +220,18 @@ def test_a_record_keeps_the_states_that_the_program_left_out():
     assert {"kind": "list", "value": kind} == checkpoint.record().states["more"]
 
 
-@pytest.mark.parametrize("lost", [RECORD_AT, ROLL_AT])
+@pytest.mark.parametrize("lost", [RECORD_AT, REGISTRY_AT])
 def test_a_record_without_its_roll_is_damage(lost):
     """And the other way round, once the record is looked at."""
     checkpoint = Checkpoint()
     checkpoint.run(Program(Count()), [("a", 1)], time=1)
     with checkpoint.edit_blobs() as blobs:
-        del blobs[ROLL_CALL][lost]
+        del blobs[REGISTRY_KEY][lost]
 
     class Renamed(Count):
         pass
 
-    with pytest.raises(CorruptStateError, match="'counted': its record and the roll"):
+    with pytest.raises(CorruptStateError, match="'counted': its record and the registry"):
         checkpoint.run(Program(Renamed()), [("a", 1)], time=2)
 
 
@@ -261,20 +261,20 @@ def initial_rows(program, *savepoints):
         )
         for index, segments in groups.items():
             rows.setdefault(ids[index], []).extend(each.to_bytes() for each in segments)
-        rows.setdefault(ROLL_CALL, []).append(roll_payload(groups))
+        rows.setdefault(REGISTRY_KEY, []).append(registry_payload(groups))
     return rows
 
 
 @pytest.mark.parametrize("pandas", [False, True])
 def test_a_key_group_begins_with_all_rows_that_spark_hands_over(pandas):
-    """One by one or as a frame; the roll names them all, and a later call changes nothing."""
+    """One by one or as a frame; the registry names them all, and a later call changes nothing."""
     program = Program(Count(), max_parallelism=4, pandas=pandas)
     keys = [str(number) for number in range(40)]
     rows = initial_rows(program, counted(keys[:15]), counted(keys[15:30]), counted(keys[30:]))
     assert 3 == max(map(len, rows.values()))
     checkpoint = Checkpoint()
     checkpoint.begin(program, rows, time=5)
-    assert dict.fromkeys(range(4), 5) == checkpoint.roll().served_at
+    assert dict.fromkeys(range(4), 5) == checkpoint.registry().served_at
     again = checkpoint.run(program, [(key, 1) for key in keys], time=6)
     assert sorted((key, 2) for key in keys) == again
     checkpoint.begin(program, rows, time=7)
