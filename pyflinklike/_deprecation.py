@@ -1,33 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of PyFlink that work differently here: refused, without an effect, of Flink 1, or of Java.
+"""Objects without the Java behind them that PyFlink's have, and warnings that come once.
 
-A program may import a name of PyFlink and never use it.  So a missing name is a class which raises the
-reason and the remedy with each use, but not when it is imported.  A name without an effect, or one that
-only Flink 1 had, warns once in a process, at the line of the program that uses it.
+A user's class of PyFlink has methods that lead to Java or to the inside of PyFlink.  Here they raise the
+reason and the remedy.
 """
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from pyflinklike.errors import DeclarationTypeError, RefusedNameError
+from pyflinklike.errors import RefusedNameError
 
 __all__ = [
     "INSIDE",
     "JAVA",
-    "Refused",
     "WithoutJava",
-    "deprecated_alias",
     "is_of_java",
-    "make_refused",
-    "renamed_keywords",
+    "refusal_of",
     "warn_once",
-    "without_effect",
 ]
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -58,64 +52,8 @@ def is_of_java(name: str) -> bool:
     return bool(_OF_JAVA.match(name)) or name in _OF_INSIDE
 
 
-class Refused(type):
-    """The class of missing names: annotations may name them, and each use raises the reason."""
-
-    place: str
-    reason: str
-
-    def __new__(
-        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any
-    ) -> Refused:
-        """Make the name; a subclass in a user's program counts as a use."""
-        for base in bases:
-            if isinstance(base, Refused):
-                base.refuse()
-        return super().__new__(cls, name, bases, namespace)
-
-    def refuse(cls) -> NoReturn:
-        """Raise the reason and the remedy.
-
-        Raises:
-            RefusedNameError: Always.
-        """
-        raise RefusedNameError(_message(cls.place, cls.reason))
-
-    def __call__(cls, *_: Any, **__: Any) -> NoReturn:
-        """Refuse a call, which would make an object."""
-        cls.refuse()
-
-    def __iter__(cls) -> NoReturn:
-        """Refuse to list the members of an enum."""
-        cls.refuse()
-
-    def __getitem__(cls, _: Any) -> Refused:
-        """Return the name itself: an annotation does not count as a use."""
-        return cls
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(cls, name: str) -> NoReturn:
-            # `copy`, `pickle` and `inspect` look for special attributes, and expect this error.
-            if name.startswith("__"):
-                msg = f"{cls.__name__} has no attribute {name!r}"
-                raise AttributeError(msg, name=name, obj=cls)
-            raise RefusedNameError(_message(f"{cls.place}.{name}", cls.reason))
-
-
-def make_refused(place: str, reason: str, base: type = object) -> Refused:
-    """Make a name that is refused when it is used.
-
-    Args:
-        place: Its name in PyFlink with the modules around it, below `pyflink`.
-        reason: The reason and the remedy, which end the message.
-        base: The base class; `Exception` for a name that programs catch.
-    """
-    namespace = {"place": place, "reason": reason, "__module__": __name__}
-    return Refused(place.rpartition(".")[2], (base,), namespace)
-
-
-def _message(place: str, reason: str) -> str:
+def refusal_of(place: str, reason: str) -> str:
+    """Return the message of a name that PyFlink has and this package has not."""
     return f"pyflinklike has nothing for {place}, which PyFlink has: {reason}"
 
 
@@ -131,12 +69,12 @@ class WithoutJava:
 
         def __getattr__(self, name: str) -> Any:
             if _OF_JAVA.match(name):
-                raise RefusedNameError(_message(f"{type(self).__name__}.{name}", JAVA))
+                raise RefusedNameError(refusal_of(f"{type(self).__name__}.{name}", JAVA))
             if name in _OF_INSIDE:
-                raise RefusedNameError(_message(f"{type(self).__name__}.{name}", INSIDE))
+                raise RefusedNameError(refusal_of(f"{type(self).__name__}.{name}", INSIDE))
             if name in type(self)._refused:
                 reason = type(self)._refused[name]
-                raise RefusedNameError(_message(f"{type(self).__name__}.{name}", reason))
+                raise RefusedNameError(refusal_of(f"{type(self).__name__}.{name}", reason))
             # Look again to get the original error: a property of the class may have raised it.
             return object.__getattribute__(self, name)
 
@@ -172,72 +110,3 @@ def _is_ours(frame: Any) -> bool:
     """Return whether a frame is the package's, or belongs to an import that a line has begun."""
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     return package == __name__.partition(".")[0] or "importlib" in frame.f_code.co_filename
-
-
-def deprecated_alias(today: str) -> Callable[[F], F]:
-    """Mark a method that only Flink 1 had: it still works, and warns once with the form of today.
-
-    Args:
-        today: The call that programs write today.
-    """
-    return lambda method: _tell_of(
-        method,
-        f"{method.__qualname__.removesuffix('.__init__')} is of Flink 1: write {today}",
-        DeprecationWarning,
-        today=today,
-    )
-
-
-def renamed_keywords(**todays: str) -> Callable[[F], F]:
-    """Mark a method whose parameters had other names in Flink 1: it takes both names.
-
-    Args:
-        todays: The name of today for each name of Flink 1.
-    """
-
-    def mark(method: F) -> F:
-        @functools.wraps(method)
-        def call_renamed(*args: Any, **kwargs: Any) -> Any:
-            for name in todays.keys() & kwargs.keys():
-                text = f"{name}= of {method.__qualname__} is of Flink 1: write {todays[name]}="
-                warn_once(text, DeprecationWarning)
-                if todays[name] in kwargs:
-                    msg = f"{method.__name__}() got {todays[name]} twice, also as {name}; leave that out"
-                    raise DeclarationTypeError(msg)
-                kwargs[todays[name]] = kwargs.pop(name)
-            return method(*args, **kwargs)
-
-        vars(call_renamed)["renamed_keywords"] = todays
-        return call_renamed  # type: ignore[return-value]
-
-    return mark
-
-
-def without_effect(reason: str) -> Callable[[C], C]:
-    """Mark a method or a class that is accepted without an effect: its first use says why.
-
-    Args:
-        reason: Why there is no effect, and what to use instead.
-    """
-
-    def mark(marked: C) -> C:
-        text = f"{marked.__qualname__} has no effect here: {reason}"
-        if not isinstance(marked, type):
-            told: C = _tell_of(marked, text, UserWarning, without_effect=reason)
-            return told
-        cls: Any = marked
-        cls.__init__ = _tell_of(cls.__init__, text, UserWarning)
-        cls.without_effect = reason
-        return marked
-
-    return mark
-
-
-def _tell_of(method: Any, text: str, category: type[Warning], **marks: str) -> Any:
-    @functools.wraps(method)
-    def tell_and_call(*args: Any, **kwargs: Any) -> Any:
-        warn_once(text, category)
-        return method(*args, **kwargs)
-
-    vars(tell_and_call).update(marks)
-    return tell_and_call

@@ -74,7 +74,7 @@ PROGRAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "windows": (("aggregations",), "assigners, triggers, evictors, and functions of windows"),
     "joins": (("aggregations", "windows"), "window joins and interval joins"),
     "stores": ((), "stores as Kafka Streams has them"),
-    "upsert": ((), "tables by key with changes in and out, as Materialize has them"),
+    "upsert": (("views",), "tables by key with changes in and out, as Materialize has them"),
     "cdc": ((), "change events, and Debezium's envelopes"),
     "views": ((), "tables that can be queried, in files and in PostgreSQL"),
 }

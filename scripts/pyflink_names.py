@@ -29,7 +29,8 @@ from typing import Any, Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # this checkout, whatever is installed
 
-from pyflinklike._deprecation import JAVA, Refused, WithoutJava, is_of_java  # noqa: E402
+from pyflinklike._deprecation import JAVA, WithoutJava, is_of_java  # noqa: E402
+from pyflinklike.pyflink._foreign_names import Refused  # noqa: E402
 from pyflinklike.pyflink._names import former_names, modules_left_out  # noqa: E402
 
 NAMES: Final = ROOT / "pyflinklike/pyflink/pyflink.json"

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import attrs
 
-from pyflinklike._deprecation import deprecated_alias, without_effect
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.kafka.kafka_sink import (
@@ -27,6 +26,7 @@ from pyflinklike.kafka.kafka_source import (
     KafkaSource,
     KafkaSourceBuilder,
 )
+from pyflinklike.pyflink._foreign_names import deprecated_alias, without_effect
 from pyflinklike.pyflink._graph.serialization import (
     DeserializationSchema,
     SerializationSchema,

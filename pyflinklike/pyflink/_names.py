@@ -19,7 +19,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from pyflinklike._deprecation import INSIDE, JAVA, make_refused, warn_once
+from pyflinklike._deprecation import INSIDE, JAVA, warn_once
+from pyflinklike.pyflink._foreign_names import make_refused
 
 __all__ = [
     "former_names",

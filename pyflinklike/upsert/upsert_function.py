@@ -53,9 +53,9 @@ from pyflinklike.functions.process_functions import KeyedProcessFunction
 from pyflinklike.state.descriptors import ValueStateDescriptor
 from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.types import RowTypeInfo, TypeInformation, Types, row
-from pyflinklike.types.order_keys import check_order, is_newer
 from pyflinklike.types.row import Row, field_of, row_class
 from pyflinklike.upsert.value_codec import decode_value, encode_value, error_of, text_of
+from pyflinklike.views.order_keys import check_order, is_newer
 
 __all__ = ["Upsert", "UpsertFunction"]
 

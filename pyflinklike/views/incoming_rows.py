@@ -26,7 +26,6 @@ import attrs
 
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import NullKeyError, OrderKeyError, StateValueError
-from pyflinklike.types.order_keys import is_nan, is_newer
 from pyflinklike.types.row import (
     DELETE,
     INSERT,
@@ -36,6 +35,7 @@ from pyflinklike.types.row import (
     names_of,
     row_class,
 )
+from pyflinklike.views.order_keys import is_nan, is_newer
 from pyflinklike.views.row_codec import Failure, encode_row, to_key_bytes
 
 __all__ = ["Arrival", "BatchReader", "column_of", "final_row", "layout_of"]

@@ -9,7 +9,7 @@ import pytest
 from kafka_jobs import numbers
 from local_support import local
 
-from pyflinklike import _deprecation as foreign_names
+from pyflinklike import _deprecation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
 from pyflinklike.pyflink.common import SimpleStringSchema, Types
 from pyflinklike.pyflink.datastream.connectors.kafka import (
@@ -191,7 +191,7 @@ def test_a_job_of_flink_1_reads_a_topic_and_writes_another_one(brokers, topic):
 
 def test_a_consumer_says_what_programs_write_today_once(monkeypatch):
     """As PyFlink itself does."""
-    monkeypatch.setattr(foreign_names, "_TOLD", set())
+    monkeypatch.setattr(_deprecation, "_TOLD", set())
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

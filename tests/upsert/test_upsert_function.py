@@ -10,8 +10,8 @@ from upsert_support import changes, element, harness, ordered
 
 from pyflinklike import Instant, Row, Types
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.types.order_keys import check_order, is_newer
 from pyflinklike.upsert import UpsertFunction
+from pyflinklike.views.order_keys import check_order, is_newer
 
 DAY = 86_400_000
 

@@ -15,8 +15,8 @@ from view_support import change
 
 from pyflinklike import Row
 from pyflinklike.errors import DeclarationValueError, StateValueError, ValueDecodeError
-from pyflinklike.types.order_keys import is_nan, is_newer
 from pyflinklike.views import MaterializedView, PostgresView
+from pyflinklike.views.order_keys import is_nan, is_newer
 
 pytest.importorskip("psycopg", reason="psycopg is not installed (the extra `postgres`)")
 from pyflinklike.views.postgres.sql_columns import types_of

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Final
 import attrs
 import pyarrow as pa
 
-from pyflinklike._deprecation import make_refused
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.pyflink._foreign_names import make_refused
 from pyflinklike.pyflink.common.types import Types
 from pyflinklike.types import RowTypeInfo, TypeInformation
 from pyflinklike.types.basic_types import (

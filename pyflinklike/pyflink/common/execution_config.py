@@ -9,9 +9,10 @@ from inspect import Parameter
 from typing import Any
 
 from pyflinklike._checks import is_int
-from pyflinklike._deprecation import WithoutJava, deprecated_alias, without_effect
+from pyflinklike._deprecation import WithoutJava
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationValueError
+from pyflinklike.pyflink._foreign_names import deprecated_alias, without_effect
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.configuration import Configuration
 from pyflinklike.pyflink.common.options import Getter, Setter, boolean, duration, make_method

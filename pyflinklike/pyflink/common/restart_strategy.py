@@ -12,7 +12,8 @@ from datetime import timedelta
 import attrs
 
 from pyflinklike._clock import DurationLike, to_milliseconds
-from pyflinklike._deprecation import WithoutJava, without_effect
+from pyflinklike._deprecation import WithoutJava
+from pyflinklike.pyflink._foreign_names import without_effect
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.options import attribute
 

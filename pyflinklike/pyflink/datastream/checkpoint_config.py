@@ -12,9 +12,10 @@ from enum import Enum
 from typing import Any
 
 from pyflinklike._clock import Duration, DurationLike, to_milliseconds
-from pyflinklike._deprecation import WithoutJava, deprecated_alias
+from pyflinklike._deprecation import WithoutJava
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError
+from pyflinklike.pyflink._foreign_names import deprecated_alias
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.configuration import Configuration
 from pyflinklike.pyflink.common.options import (

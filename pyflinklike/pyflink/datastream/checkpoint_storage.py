@@ -7,8 +7,9 @@ given to `CheckpointConfig.set_checkpoint_storage`.  All other settings have no 
 
 from __future__ import annotations
 
-from pyflinklike._deprecation import WithoutJava, without_effect
+from pyflinklike._deprecation import WithoutJava
 from pyflinklike.errors import DeclarationValueError
+from pyflinklike.pyflink._foreign_names import without_effect
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.options import attribute
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, NoReturn, overload
 
 from pyflinklike._checks import is_int
-from pyflinklike._deprecation import INSIDE, make_refused, renamed_keywords, without_effect
+from pyflinklike._deprecation import INSIDE
 from pyflinklike._messages import instance_of, short_repr
 from pyflinklike.aggregations.fold import Max, MaxBy, Min, MinBy, Sum
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
@@ -30,6 +30,7 @@ from pyflinklike.functions.element_functions import (
 )
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.functions.process_functions import KeyedProcessFunction, ProcessFunction
+from pyflinklike.pyflink._foreign_names import make_refused, renamed_keywords, without_effect
 from pyflinklike.pyflink._graph.function_copies import copy_function
 from pyflinklike.pyflink._graph.nodes import (
     AssignTimestamps,

@@ -11,7 +11,8 @@ from typing import Any
 
 import attrs
 
-from pyflinklike._deprecation import WithoutJava, without_effect
+from pyflinklike._deprecation import WithoutJava
+from pyflinklike.pyflink._foreign_names import without_effect
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.options import Getter, Setter, attribute, make_method
 

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyflinklike._clock import DurationLike, to_milliseconds, wall_clock
-from pyflinklike._deprecation import WithoutJava, deprecated_alias, without_effect
+from pyflinklike._deprecation import WithoutJava
 from pyflinklike._messages import instance_of, short_repr, shown_error
 from pyflinklike.errors import DeclarationTypeError, SparkSetupError, StateValueError
+from pyflinklike.pyflink._foreign_names import deprecated_alias, without_effect
 from pyflinklike.pyflink._graph.execution_plan import draw_picture, execution_plan
 from pyflinklike.pyflink._graph.files import FileSource, StreamFormat
 from pyflinklike.pyflink._graph.function_copies import copy_function

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from pyflinklike._checks import warn_of_short
-from pyflinklike._deprecation import renamed_keywords
+from pyflinklike.pyflink._foreign_names import renamed_keywords
 from pyflinklike.pyflink.datastream.stream_node import OutputType, output_type_of
 from pyflinklike.state.fold_functions import AggregateFunction, ReduceFunction
 from pyflinklike.types import TypeInformation

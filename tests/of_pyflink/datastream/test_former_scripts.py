@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyflinklike import _deprecation as foreign_names
+from pyflinklike import _deprecation
 from pyflinklike.errors import DeclarationError
 from pyflinklike.run import install, uninstall
 
@@ -30,7 +30,7 @@ def collected(stream):
 @pytest.fixture
 def script(tmp_path, monkeypatch):
     """Runs the text of a script, and returns its `result` and what it was told."""
-    monkeypatch.setattr(foreign_names, "_TOLD", set())
+    monkeypatch.setattr(_deprecation, "_TOLD", set())
     (tmp_path / "lines.txt").write_text("a\nb\n", encoding="utf-8")
     install()
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from pyflinklike import Duration, Time
-from pyflinklike import _deprecation as foreign_names
+from pyflinklike import _deprecation
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.windows import (
     EventTimeSessionWindows,
@@ -27,7 +27,7 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture(autouse=True)
 def nothing_told(monkeypatch):
     """A process that was told nothing."""
-    monkeypatch.setattr(foreign_names, "_TOLD", set())
+    monkeypatch.setattr(_deprecation, "_TOLD", set())
 
 
 def told(assigner):

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_support import Feed, at, bounded, drain, passes_watermarks, pickle_by_value
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike import _deprecation as foreign_names
+from pyflinklike import _deprecation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark import error_of, key_by
 
@@ -137,7 +137,7 @@ def test_what_the_driver_can_see_is_refused_there(feed):
 @pytest.fixture
 def told(monkeypatch):
     """Run something in a process that was told nothing, and return our warnings."""
-    monkeypatch.setattr(foreign_names, "_TOLD", set())
+    monkeypatch.setattr(_deprecation, "_TOLD", set())
 
     def run(call):
         with warnings.catch_warnings(record=True) as caught:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pyflinklike._deprecation import deprecated_alias
+from pyflinklike.pyflink._foreign_names import deprecated_alias
 from pyflinklike.pyflink._graph.files import (
     BucketAssigner,
     BulkFormat,
