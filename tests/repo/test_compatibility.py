@@ -23,7 +23,6 @@ FORMATS = {
         "pyflink/datastream/formats/parquet.py",
         "_SEAL_MAGIC",
     ),
-    "directory of `RocksDBUpsertBackend`": ("upsert/index/rocksdb_upserts.py", "_MAGIC"),
     "local files of `EmbeddedRocksDBStateBackend`": (
         "backends/rocksdb/keyed_rocksdb.py",
         "_LAYOUT",

@@ -37,24 +37,24 @@ SPARK = ["_wire", "_plan", "_host", "_api"]
 # Rooms of one layer that never import each other.
 STRANGERS = [("testing", "spark")]
 
-# What still runs the wrong way: modules of the core, with what they import of programs and wings.
-WRONG_WAY: dict[str, list[str]] = {}
-
 # Besides the standard library: what every module may import, and what only some may.
 EVERYWHERE = {"attr", "attrs", "pyarrow"}
 ONLY_IN = {
     "pyspark": [
         "spark",
+        "aggregations._element_types",
         "aggregations._spark",
         "cdc._spark",
         "columns.columnar_layout",
         "joins._spark",
+        "windows._rows",
         "windows._spark",
         "pyflink._spark",
         "queryable_state.queryable_state",
         "queryable_state.replica_source",
         "state_processor._checkpoints",
         "state_processor._edits",
+        "state_processor._folders",
         "state_processor._spark",
         "kafka",
         "cli.answer_choice",
@@ -66,7 +66,7 @@ ONLY_IN = {
     "starlette": ["queryable_state.http"],
     "uvicorn": ["cli.serve_command"],
     "confluent_kafka": ["kafka", "pyflink._former_clients"],
-    "cloudpickle": ["pyflink._graph.function_copies", "testing.retries", "testing.user_code"],
+    "cloudpickle": ["pyflink._graph.function_copies", "retries"],
     "py4j": ["spark", "state_processor._checkpoints", "state_processor._edits", "pyflink._spark"],
     "pandas": [
         "spark",
@@ -190,8 +190,7 @@ def _inside(module: str, group: str, room: str, imported: str) -> list[str]:
     their_group, their_room = target
     if group == "core":
         if their_group != "core":
-            is_known = imported in WRONG_WAY.get(module, [])
-            return [] if is_known else [f"{module!r} imports {name!r}: the core no {their_group}"]
+            return [f"{module!r} imports {name!r}: the core no {their_group}"]
         if layer_of(their_room) > layer_of(room):
             return [f"{module!r} imports {name!r}, of a higher layer"]
         for pair in STRANGERS:

@@ -29,8 +29,8 @@ from pyflinklike import (
     Time,
     Types,
     ValueStateDescriptor,
+    _deprecation,
 )
-from pyflinklike import _deprecation
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,

@@ -8,8 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from pyflinklike import Duration, Time
-from pyflinklike import _deprecation
+from pyflinklike import Duration, Time, _deprecation
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.windows import (
     EventTimeSessionWindows,

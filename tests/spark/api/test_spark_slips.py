@@ -11,8 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 from spark_support import Feed, at, bounded, drain, passes_watermarks, pickle_by_value
 
-from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike import _deprecation
+from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor, _deprecation
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark import error_of, key_by
 
