@@ -90,6 +90,7 @@ ONLY_IN = {
         "views",
         "upsert",
         "_runtime.failure_snapshot",
+        "types.plain_values",
         "pyflink.datastream.formats.json",
     ],
     "numpy": ["columns"],
