@@ -348,7 +348,7 @@ class FunctionKind:
         harness: The name of the harness that drives them; empty if there is none.
         make_harness: Makes that harness of a function, its key columns and the column of event
             times; None if the harness takes a key selector.
-        stream: The name of the stream of Spark whose `process` takes them; empty if there is none.
+        stream: The class of `pyflinklike.spark` whose `process` takes them; empty if none does.
         has_keys: Whether their elements may have keys.
         caller: Makes what calls a function, of the function and the parts of its operator.
         assembly: Makes the parts of an operator, of its declaration and this entry.

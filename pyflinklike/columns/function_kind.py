@@ -43,7 +43,7 @@ register(
         inputs=BATCHES,
         harness="KeyedBatchHarness",
         make_harness=_make_harness,
-        stream="KeyedStream",
+        stream="KeyedDataFrame",
         assembly=_assembly,
         on_spark=_on_spark,
     ),
