@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of a micro-batch that are put into their windows together.
+"""The bulk path of windows: all records of a micro-batch go into their windows in one step.
 
-Record by record, each one looks up, folds and stores the contents of each of its windows, and
-registers their timers.  Where nobody can see anything between two records, `WindowGroups` does the
-same with one look-up, one loop over the elements, one write and one timer for each key and window.
-What is stored, in which order, and when it fires is the same, entry by entry.
+One by one, each record looks up, folds and stores the contents of each of its windows, and registers
+their timers.  If no user code runs between two records, `WindowGroups` does the same with one look-up,
+one loop over the elements, one write and one timer for each key and window.  The stored entries,
+their order and the firings are the same.
 
-`WindowGroups.of` says which windows can have that: those of event time that are of our assigners,
-with the default trigger and without an evictor.  Of their records these are left for the way of
-single records:
+`WindowGroups.of` decides which windows can take this path: windows of event time by one of our
+assigners, with the default trigger and without an evictor.  Some of their records still go one by
+one:
 
-* late ones, which go out or are counted;
-* with an allowed lateness, all records of a key that has one at or below the watermark, as its
-  windows may fire at once;
-* of sessions, all records of a key that may have a late one, or two of whose sessions become one;
-* of windows that overlap, all records where a key has fewer than two on average: that is faster.
+* late records, which go out or are counted;
+* with an allowed lateness, all records of a key that has a record at or below the watermark, since
+  its windows may fire at once;
+* with sessions, all records of a key that may have a late record, or whose sessions merge;
+* with windows that overlap, all records if a key has fewer than two on average, since that is faster.
 
-First all is prepared, which calls the user's fold; then it is written.  So where a fold raises,
-nothing has changed, and the records can go the other way, which tells the culprit.
+The first step prepares all contents, which calls the user's fold; the second step writes them.  So if
+a fold raises, the state has not changed, and the records can go one by one, which shows the record
+that fails.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ from pyflinklike.windows.window_contents import StoredContents, WindowDeclaratio
 __all__ = ["WindowGroups"]
 
 _FAR: Final = 2**62
-"""Times in ms this far from 1970 may have a window that ends at no time of 64 bits."""
+"""From this distance from 1970 on, in ms, the end of a window may not fit in 64 bits."""
 
 
 class WindowGroups(ABC):
-    """Puts records of a key group into their windows together.
+    """Puts many records of a key group into their windows in one step.
 
     Args:
         current: Takes the current key and window.
@@ -64,17 +65,16 @@ class WindowGroups(ABC):
         register: Callable[[int], None],
         merging: MergingWindowSet | None,
     ) -> WindowGroups | None:
-        """Return what puts records into these windows together; None if that could be noticed.
-
-        A class that a user derives from one of ours may do anything between two records.
+        """Return the bulk path for these windows; None if the user's code could see a difference.
 
         Args:
             declared: The windows, as the user declared them.
             current: Takes the current key and window.
             contents: The contents of the current key and window.
             register: Registers a timer of event time of the current key and window.
-            merging: The windows of the current key, where windows merge.
+            merging: The windows of the current key if windows merge, else None.
         """
+        # `type(...) is`, since a class that a user derives from ours may do anything per record.
         assigner, lateness = declared.assigner, declared.allowed_lateness
         if declared.evictor is not None or type(declared.trigger) is not EventTimeTrigger:
             return None
@@ -100,7 +100,7 @@ class WindowGroups(ABC):
     ) -> PreparedTogether | None:
         """Prepare to put records into their windows, as `NamespacedFunction.add_bulk`.
 
-        What a fold or an element raises comes as it is.
+        Errors of a fold or an element pass unchanged.
 
         Args:
             keys: The key of each record, in its frozen form.
@@ -131,8 +131,8 @@ class WindowGroups(ABC):
 class _AlignedGroups(WindowGroups):
     """Windows that begin at the same times for all keys.
 
-    The records of a key between two times at which its windows change are a *run*: they are in the
-    same windows.  So a record costs one look-up, however many windows it is in.
+    A *run* is the records of a key that are in the same windows: their times are between two times at
+    which windows begin or end.  So a record costs one look-up, however many windows it is in.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class _AlignedGroups(WindowGroups):
         watermark: int,
         first: int,
     ) -> PreparedTogether | None:
-        # With one record in each, windows that overlap are faster one by one, by a half.
+        # With fewer than two records a key, one by one is faster by a half.
         if self._overlap and len(keys) < 2 * len(set(keys)):
             return None
         alone: set[Any] = set()
@@ -178,6 +178,7 @@ class _AlignedGroups(WindowGroups):
                 begun = [value]
                 latest[key] = low, begun
                 runs.append((key, windows, begun))
+        # A second look at all records, since most micro-batches leave none.
         left: Sequence[int] = ()
         if some_are_left:
             left = [
@@ -188,6 +189,7 @@ class _AlignedGroups(WindowGroups):
         groups: list[tuple[Any, Any, list[list[Any]]]] = []
         by_key: dict[Any, dict[Any, list[list[Any]]]] = {}
         ready, prepare = self._contents.choose_steps(values)
+        # Groups are in the order in which single records would first store them.
         for key, windows, elements in runs:
             part, mine = ready(elements), by_key.get(key)
             if mine is None:
@@ -205,7 +207,7 @@ class _AlignedGroups(WindowGroups):
         return PreparedTogether(left, lambda: self._write(groups, prepared))
 
     def _open_at(self, time: int, watermark: int) -> tuple[int, int, list[Any]]:
-        """Return a spell, and the namespaces of its windows that are not over."""
+        """Return the span of times around one in the same windows, and their open windows."""
         low, high, windows = self._find_spell(time)
         return low, high, [each.namespace for each in windows if each.end - 1 > watermark]
 
@@ -230,8 +232,8 @@ class _Session:
         target: The namespace of its contents.
         start: The first time in ms.
         end: The time after the last one in ms.
-        is_noted: Whether the set of windows will be told of it, as it is new or has grown.
-        elements: What is added to its contents.
+        is_noted: Whether it is new or has grown, so that the set of windows must be changed.
+        elements: The elements to add to its contents.
     """
 
     key: Any
@@ -269,9 +271,9 @@ class _SessionGroups(WindowGroups):
         latest_over = watermark - gap + 1
         if first <= latest_over:
             alone = {key for key, time in zip(keys, times) if time <= latest_over}
-        # Each list ends with the latest session: that is where most records belong.
+        # Each list ends with the latest session, to which most records belong.
         known: dict[Any, list[_Session]] = {}
-        # What is written to each table, in the order of single records.
+        # The writes to each table, in the order in which single records would make them.
         touched: list[_Session] = []
         noted: list[_Session] = []
         timed: list[_Session] = []
@@ -299,7 +301,7 @@ class _SessionGroups(WindowGroups):
                         noted.append(session)
             else:
                 met = [each for each in sessions if each.start <= end and time <= each.end]
-                if len(met) > 1:  # they become one, and their contents are merged, too
+                if len(met) > 1:  # they merge, with their contents: only single records do that
                     alone.add(key)
                     del known[key]
                     continue
@@ -315,8 +317,8 @@ class _SessionGroups(WindowGroups):
                     noted.append(session)
             if not session.elements:
                 touched.append(session)
-                # A session that has grown keeps its first timer, which sees to the next one when it
-                # fires.
+                # A session that has grown keeps its first timer; when that fires, it registers the
+                # next one.
                 if session.target == (session.start, session.end):
                     timed.append(session)
             session.elements.append(value)
@@ -334,9 +336,9 @@ class _SessionGroups(WindowGroups):
         return PreparedTogether(left, lambda: self._write(touched, prepared, noted, timed))
 
     def _load(self, key: Any, watermark: int) -> list[_Session] | None:
-        """Return the sessions of a key, in order; None if one is over.
+        """Return the sessions of a key, in order; None if a session is over.
 
-        With a greater lateness, before a restart, such a session was not over.
+        A stored session can be over if the lateness was greater before a restart.
         """
         self._current.key = key
         found = [

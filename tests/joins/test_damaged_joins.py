@@ -53,8 +53,8 @@ def shortened(column: pa.Array) -> pa.Array:
 @pytest.mark.parametrize(
     ("name", "change", "told"),
     [
-        ("value", without_flags, "says whether it has joined, got null"),
-        ("user_key", shortened, "has a place of 12 bytes, got 8"),
+        ("value", without_flags, "must say whether it has joined, got null"),
+        ("user_key", shortened, "must have 12 bytes, got 8"),
     ],
     ids=["flags", "places"],
 )

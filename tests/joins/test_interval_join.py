@@ -277,7 +277,7 @@ def test_kept_elements_of_another_type_are_refused_at_a_restart():
         left(harness, 10)
         snapshot = harness.snapshot()
 
-    with pytest.raises(IncompatibleStateError, match="what is kept of the left input"):
+    with pytest.raises(IncompatibleStateError, match="the kept elements of the left input"):
         joining(restore=snapshot)
 
 
