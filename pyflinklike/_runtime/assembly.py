@@ -2,9 +2,9 @@
 """The assembly of an operator: the declaration that a host gives, and the steps that make the parts.
 
 An operator has about a dozen parts, and most of them need others.  `OperatorAssembly` makes them in
-that order: first the parts that keep state, then the contexts that the function sees, then the
-invoker that calls it.  If a kind of functions needs other parts, its assembly overrides a step;
-`function_kinds` says which kind has which assembly.
+that order: first the parts with state, then the contexts of the function, then its invoker.  If a
+kind of functions needs other parts, its assembly overrides a step; `function_kinds` says which kind
+has which assembly.
 """
 
 from __future__ import annotations

@@ -310,7 +310,7 @@ class BroadcastSideContext(ClockReadings, KeyedBroadcastProcessFunction.Context)
     def apply_to_keyed_state(
         self, state_descriptor: StateDescriptor[Any], function: Callable[[Any, Any], None]
     ) -> None:
-        """Call a function with each key of the current key group that has the state, and the state."""
+        """Call a function with the state, for each key of the current key group that has it."""
         if self._apply is None:
             msg = (
                 "apply_to_keyed_state is for a KeyedBroadcastProcessFunction, got a call by a "

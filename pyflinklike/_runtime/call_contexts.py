@@ -271,7 +271,8 @@ class OperatorRuntimeContext(RuntimeContext):
         Raises:
             DeclarationError: A descriptor got its TTL only after its state was made.
         """
-        # Not checked later: a program may give the descriptor to another function, with another TTL.
+        # Not checked later: a program may give the descriptor to another function, with another
+        # TTL.
         taken, self._taken = self._taken, []
         for each in taken:
             made = self.assembled.get(each.name)
@@ -438,7 +439,7 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         if isinstance(descriptor, StateDescriptor):
             owner = self._reserved.get(descriptor.name)
             if owner is not None and owner is not descriptor:
-                # The windows keep their own states beside those of the user's function.
+                # The windows have states of their own beside the user's.
                 msg = f"{descriptor.name!r} is the name of a state of the windows' own, got a state"
                 raise DeclarationValueError(f"{msg} of that name; choose another name")
         return super()._get(descriptor, wanted)

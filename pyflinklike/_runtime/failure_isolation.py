@@ -3,14 +3,14 @@
 
 If a call fails, the operator must look as if the call had never been made; then the query can go on
 with the next record.  A call changes four things: tables (`BufferedTables`), the heaps of timers
-beside their tables, outputs, and the user's metrics.  `begin` notes how all four are, `undo` goes back
-to it, `fail` puts out the dead letter, and `end` ends the last call.  Stores change what they keep
-beside their tables only after the call has succeeded.
+beside their tables, outputs, and the user's metrics.  `begin` notes how all four are, `undo` goes
+back to it, `fail` puts out the dead letter, and `end` ends the last call.  Stores change what they
+keep beside their tables only after the call has succeeded.
 
 A call of a program of ours, such as the windows, may call the user's function several times.  Each
-of these calls can fail alone: `mark` notes the beginning of such a *part*, `undo` goes back to it, and
-the program goes on.  A failure snapshot holds the state before the whole call, because that is the
-call which a harness can repeat.
+of these calls can fail alone: `mark` notes the beginning of such a *part*, `undo` goes back to it,
+and the program goes on.  A failure snapshot holds the state before the whole call, because that is
+the call which a harness can repeat.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class DeadLetterWriter:
     def _facts(
         self, error: Exception, method: str, subject: str, timestamp: int | None
     ) -> tuple[Any, ...]:
-        """Return the columns of a letter between those of its key and the failure snapshot."""
+        """Return the columns of a letter between its key and the failure snapshot."""
         clock = self._clock
         return (
             self._operator,

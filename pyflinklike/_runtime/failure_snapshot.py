@@ -2,18 +2,18 @@
 """Failure snapshots: a failed call and the state before it, as bytes.
 
 A dead letter carries a failure snapshot, from which a harness can repeat the call.  It holds the
-element or timer, the times, and the entries that the states, stores and timers of the key had before
-the call, in all namespaces of the key.  If it would be larger than the user allows, the letter has no
-failure snapshot.
+element or timer, the times, and the entries that the states, stores and timers of the key had
+before the call, in all namespaces of the key.  If it would be larger than the user allows, the
+letter has no failure snapshot.
 
 An element of a broadcast input has no key.  Its failure snapshot has the broadcast states; if the
 call read the states of keys, it has the whole key group.
 
 A failure snapshot is a segment as in a log, so the code that checks and restores any state also
 checks and restores this one.  It declares all tables of the operator, even if they are empty.  Its
-last table is the call: one entry under the key (and in its namespace, if any), with the facts of the
-call as MessagePack.  Namespaces and timers ascend, so equal state gives equal bytes, whatever came
-before.
+last table is the call: one entry under the key (and in its namespace, if any), with the facts of
+the call as MessagePack.  Namespaces and timers ascend, so equal state gives equal bytes, whatever
+came before.
 
 An element that consists of plain values is written as such.  Other elements are pickled; if the
 operator may not unpickle, they are written as plain values if that is possible.  Reading a pickle
@@ -481,7 +481,7 @@ def _refuse_pickles(found: list[str]) -> None:
 
 
 def _check_batch_call(called: Called) -> None:
-    """Refuse a call that is not for a record or timer of a key, as a function of batches has them."""
+    """Refuse a call that a function of batches cannot have: not for a record or timer of a key."""
     is_timer = called.kind == TIMER and None not in (called.domain, called.timestamp)
     is_record = called.kind == ELEMENT and isinstance(called.given, pa.RecordBatch)
     if not called.has_key or not (is_timer or is_record):
@@ -518,7 +518,7 @@ def _read_pickle(element: bytes) -> Any:
     except Exception as error:
         msg = (
             f"{_WHERE}: the class of its element must be importable, got {type(error).__name__}: "
-            f"{error}; run this where the program can be imported"
+            f"{error}; run this with the program on sys.path"
         )
         raise IncompatibleStateError(msg) from error
 
@@ -533,10 +533,8 @@ def write_record(record: pa.RecordBatch) -> bytes | None:
     try:
         written = b"".join((_SCHEMA.pack(schema.size), schema, record.serialize()))
         _read_record(written)
-    except (
-        CorruptStateError,
-        pa.ArrowException,
-    ):  # a type, such as a dictionary, has buffers elsewhere
+    # The buffers of some types, such as dictionaries, are not in the record batch.
+    except (CorruptStateError, pa.ArrowException):
         return None
     return written
 

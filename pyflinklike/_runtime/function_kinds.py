@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of functions: one entry for each, with its invoker, its harness and its contexts.
 
-The class of a function decides its kind: `kind_of` goes through its base classes, the nearest first,
-and takes the first entry that it finds.  A wing registers its own kind in the module that defines the
-function's class, so the entry exists before any function of that kind.
+The class of a function decides its kind: `kind_of` goes through its base classes, the nearest
+first, and takes the first entry that it finds.  A wing registers its own kind in the module that
+defines the function's class, so the entry exists before any function of that kind.
 """
 
 from __future__ import annotations

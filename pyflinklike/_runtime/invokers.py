@@ -142,8 +142,8 @@ class FunctionInvoker(ABC):
     def repeat(self, called: Called) -> None:
         """Repeat a call that failed elsewhere, and gather its outputs.
 
-        An error of the function passes unchanged.  No entry expires before the call, so the function
-        finds the state that it had when the call failed.
+        An error of the function passes unchanged.  No entry expires before the call, so the
+        function finds the state that it had when the call failed.
         """
 
     def name(self) -> str:
@@ -166,7 +166,8 @@ class UserFunctionInvoker(FunctionInvoker):
         emit_main, emit_key = outputs.main.append, outputs.keys.append
         value: Any = None
         if parts.guard is not None:
-            # A host may decode records as they are read: errors of that must not look like the call's.
+            # A host may decode records as they are read: errors of that must not look like the
+            # call's.
             keys, values, timestamps = list(keys), list(values), list(timestamps)
             values = parts.guard.follow(values)
         records = zip(keys, values, timestamps)
@@ -183,9 +184,7 @@ class UserFunctionInvoker(FunctionInvoker):
                             continue
                         if results.__class__ is not GeneratorType:
                             check_results(results)
-                        for (
-                            result
-                        ) in results:  # `Outputs.emit` written out: saves a call per record
+                        for result in results:  # `Outputs.emit` written out: saves a call
                             kind = result.__class__
                             if kind is tuple and result and result[0].__class__ is OutputTag:
                                 outputs.emit_side(result, current.key)
@@ -202,7 +201,8 @@ class UserFunctionInvoker(FunctionInvoker):
 
     def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
         """Return a function that processes a single record of the current group."""
-        # Hosts call the returned function for every record, so all that stays the same is looked up here.
+        # Hosts call the returned function for every record, so all that stays the same is looked up
+        # here.
         parts = self._parts
         current, clock, context = parts.current, parts.clock, parts.context
         emit, before, guard = parts.outputs.emit, parts.before_every_call, parts.guard
@@ -210,7 +210,8 @@ class UserFunctionInvoker(FunctionInvoker):
 
         def process_one(key: Any, value: Any, timestamp: int | None) -> None:
             nonlocal process_element
-            # Looked up at the first record: `open`, which may assign methods, runs after this is made.
+            # Looked up at the first record: `open`, which may assign methods, runs after this is
+            # made.
             if process_element is None:
                 process_element = self._element_call()
             current.key, clock.timestamp = key, timestamp
@@ -486,7 +487,8 @@ class NamespacedInvoker(UserFunctionInvoker):
         if prepared is None:
             super().process(keys, values, timestamps)
             if error is not None and guard is None:
-                # One by one, no record failed.  But the first attempt may have changed the elements.
+                # One by one, no record failed.  But the first attempt may have changed the
+                # elements.
                 self._fail_together(error, failed_key, values)
             return
         try:
@@ -602,7 +604,8 @@ class TwoInputInvoker(UserFunctionInvoker):
         return process
 
     def _timer_call(self) -> Callable[[int, Any], Results]:
-        # Co-map and co-flat-map functions have no `on_timer`, so timers from a savepoint do nothing.
+        # Co-map and co-flat-map functions have no `on_timer`, so timers from a savepoint do
+        # nothing.
         call: Callable[[int, Any], Results] = getattr(self.function, "on_timer", _fire_nothing)
         return call
 

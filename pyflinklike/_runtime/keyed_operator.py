@@ -337,8 +337,9 @@ class KeyedProcessOperator:
 
         As in Flink's `BatchExecutionInternalTimeService`, the watermark goes to `MAX_WATERMARK`,
         which fires event timers; then processing timers fire, while the processing time stands
-        still.  Processing timers that `on_timer` registers are ignored with a warning.  Event timers
-        that it registers fire, as at the end of a stream (Flink's batches ignore these as well).
+        still.  Processing timers that `on_timer` registers are ignored with a warning.  Event
+        timers that it registers fire, as at the end of a stream (Flink's batches ignore these as
+        well).
 
         Raises:
             UserFunctionError: The function raised.
@@ -403,8 +404,8 @@ class KeyedProcessOperator:
 class KeyGroupContext:
     """Points the tables and timers of an operator at one key group at a time.
 
-    `load` makes a key group current and brings its working state up to the head of its log.  `enter`
-    makes a key group current and takes its working state as it is.
+    `load` makes a key group current and brings its working state up to the head of its log.
+    `enter` makes a key group current and takes its working state as it is.
 
     Args:
         backend: Holds the entries of tables.
@@ -445,7 +446,7 @@ class KeyGroupContext:
         return self._log.where(index)
 
     def position(self) -> dict[int, int]:
-        """Return the first segment that the working state lacks, by key group; empty if none is current."""
+        """Return the first segment that the working state lacks, by the current key group, if any."""
         state = self._state
         return {} if state is None else {state.index: state.next_sequence}
 
@@ -466,10 +467,8 @@ class KeyGroupContext:
             msg = f"{spec.name!r} is already declared as broadcast state, got another state"
             raise DeclarationError(f"{msg} of that name; rename one")
         if self._log.is_dropped(spec.name):
-            msg = (
-                f"drop_states takes states that the function no longer declares, got {spec.name!r}"
-            )
-            raise DeclarationError(f"{msg}, which it declares; leave one of them out")
+            msg = f"drop_states takes states that are no longer declared, got {spec.name!r}"
+            raise DeclarationError(f"{msg}, which the function declares; remove one of the two")
         if not self._allow_pickle:
             check_pickled(shown_state(spec.name), spec.value_type, spec.user_key_type)
         self.specs.append(spec)
@@ -503,13 +502,14 @@ class KeyGroupContext:
 
         Raises:
             CorruptStateError: The log is damaged.
-            IncompatibleStateError: The log belongs to another operator, or a table was written under
-                another declaration.
+            IncompatibleStateError: The log belongs to another operator, or a table was written
+                under another declaration.
         """
         index = state if isinstance(state, int) else state.index
         try:
             if isinstance(state, int):
-                # Out of the cache during the batch: if the batch fails, its half-done state is gone.
+                # Out of the cache during the batch: if the batch fails, its half-done state is
+                # gone.
                 state = self.backend.pop_cached(index) or KeyGroupState(index)
             state = self._log.load(storage, head, state)
             self.enter(state)
@@ -706,7 +706,7 @@ class StateCleanup:
         return any(0 < ttl.compaction_period <= age for ttl in self._in_background())
 
     def without_expired(self, contents: TableChanges) -> TableChanges:
-        """Return the entries for a full snapshot: with `cleanup_full_snapshot`, only those not expired."""
+        """Return the entries for a full snapshot, without expired ones if `cleanup_full_snapshot`."""
         assembled = self._assembled.get(contents.spec.name)
         ttl = assembled.ttl if assembled is not None else None
         if ttl is None or not ttl.in_full_snapshot:

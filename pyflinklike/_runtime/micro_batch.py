@@ -343,8 +343,8 @@ class ElementBundles:
             SparkSetupError: The bundle ended, and the backend cannot keep it.
         """
         self._processed += timers
-        # Tests move clocks all the time.  If each move wrote to the disk and opened it again, it would
-        # take ten times as long.
+        # Tests move clocks all the time.  If each move wrote to the disk and opened it again, it
+        # would take ten times as long.
         if self._is_on_disk and self._processed >= _BUNDLE:
             self.end()
         else:

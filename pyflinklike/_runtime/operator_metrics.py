@@ -38,8 +38,10 @@ class OperatorMetrics:
             count until they are cleaned up.
         timers: Timers registered in the key groups served, after the commit.
         state_bytes: Bytes of the logs of the key groups served, after the commit.
-        dead_letters: Records and timers on which the function raised, and which `DeadLetters` keeps.
-        dropped_entries: Entries of states in `drop_states` that left the log, older writes included.
+        dead_letters: Records and timers on which the function raised, and which `DeadLetters`
+            keeps.
+        dropped_entries: Entries of states in `drop_states` that left the log, older writes
+            included.
     """
 
     records: int = 0

@@ -154,8 +154,8 @@ class TimedOutputs(Outputs):
     """Outputs as pairs with their times, also in side outputs, but without keys.
 
     An output has the time of the element or timer that yielded it, unless it is a `TimedResult`
-    itself.  So the host must process records one by one (`FunctionInvoker.one_by_one`).  Outputs are
-    copied at once, since a function may change one and yield it again.
+    itself.  So the host must process records one by one (`FunctionInvoker.one_by_one`).  Outputs
+    are copied at once, since a function may change one and yield it again.
 
     Args:
         time: Returns the time of the current element or timer in ms, or None.

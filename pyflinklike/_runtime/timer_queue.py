@@ -298,7 +298,7 @@ class TimerQueue:
 
 
 class UndoableTimerQueue(TimerQueue):
-    """A queue whose latest changes can be undone, together with those of its table."""
+    """A queue whose latest changes can be undone, also in its table."""
 
     def __init__(
         self, domain: TimeDomain, backend: Tables, namespace_type: TypeInformation | None = None
@@ -422,7 +422,8 @@ class KeyedTimerService(NamespacedTimerService):
         self._event_timers = event_timers
         self._processing_timers = processing_timers
         self._register_event = _registration(event_timers, refused)
-        # This saves a call for each timer: functions register one per record, windows one per window.
+        # This saves a call for each timer: functions register one per record, windows one per
+        # window.
         self.register_event_time_timer = self._register_event  # type: ignore[assignment, method-assign]
         self._register_processing = _registration(processing_timers, refused)
 

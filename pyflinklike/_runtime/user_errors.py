@@ -94,7 +94,8 @@ _READERS: Final = frozenset(
     }
 )
 
-# For attribute errors: the class of the object, the names that were asked for (None: any), the hint.
+# For attribute errors: the class of the object, the names that were asked for (None: any), the
+# hint.
 _ATTRIBUTES: Final[Sequence[tuple[Any, Collection[str] | None, str]]] = (
     (_CONTEXTS, OPERATOR_STATE_METHODS, f"; {OPERATOR_STATE_REMEDY}"),
     (
@@ -125,7 +126,7 @@ _ATTRIBUTES: Final[Sequence[tuple[Any, Collection[str] | None, str]]] = (
     ),
 )
 
-# For type errors: Python's message, names of which the code uses one (None: any code), the hint.
+# For type errors: Python's message, names (the code must use one; None: any code), the hint.
 _TYPE_ERRORS: Final[Sequence[tuple[re.Pattern[str], Set[str] | None, str]]] = (
     (
         re.compile("offset-naive and offset-aware"),

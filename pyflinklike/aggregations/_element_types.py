@@ -119,7 +119,7 @@ class ColumnTypeInfo(TypeInformation):
 
     @property
     def adds_up(self) -> bool:
-        """Whether running totals may be added without being stored one by one: decimals only.
+        """Whether a sum needs no rounding before it is stored: true of decimals.
 
         Python rounds a sum with more digits than its decimals keep.  State stores zeros for these
         digits, which is the same number.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folds by a field: `key_by(df, "user").sum("amount")`, and the same within windows.
 
-Folds of keys give the columns of the input.  On a stream each record emits the fold so far; in a batch
-each key emits its fold once, as in Flink's two modes.  Flink's Java API has folds of windows; PyFlink
-does not have them.
+Folds of keys give the columns of the input.  On a stream each record emits the fold so far; in a
+batch each key emits its fold once, as in Flink's two modes.  Flink's Java API has folds of windows;
+PyFlink does not have them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _NOT_COMPARED = (st.ArrayType, st.MapType, st.StructType)
 class Folds:
     """The folds of a `KeyedDataFrame`; each takes the options of `process` by keyword.
 
-    Name a field by its name or by its position, from 0.  None in a field raises, as in Flink: filter
-    such records out, or `F.coalesce` them, before `key_by`.
+    Name a field by its name or by its position, from 0.  None in a field raises, as in Flink:
+    filter such records out, or `F.coalesce` them, before `key_by`.
     """
 
     _df: DataFrame
@@ -54,9 +54,9 @@ class Folds:
         """Fold the records of each key with a function of two of them.
 
         Args:
-            func: Gets the fold so far and a record, both `Row`s of the columns of the DataFrame, and
-                returns such a row, or a tuple or dict.  It may be a `ReduceFunction` with `open`,
-                `close` and keyed state.
+            func: Gets the fold so far and a record, both `Row`s of the columns of the DataFrame,
+                and returns such a row, or a tuple or dict.  It may be a `ReduceFunction` with
+                `open`, `close` and keyed state.
             running: Whether every record emits the fold so far; by default True for a stream and
                 False for a batch.  If False, each key emits its last fold once: in a batch at the
                 end, on a stream with `event_time` when `end_input` ends it.
@@ -136,7 +136,7 @@ class Folds:
         running: bool | None = None,
         **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """Keep the record with the least value of a field; if several are equal, the earliest.
+        """Keep the record with the least value of a field, the earliest one if several are equal.
 
         Args:
             position_to_min_by: Name or position of the field.
@@ -155,7 +155,7 @@ class Folds:
         running: bool | None = None,
         **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """Keep the record with the greatest value of a field; if several are equal, the earliest.
+        """Keep the record with the greatest value of a field, the earliest one if several are equal.
 
         Args:
             position_to_max_by: Name or position of the field.
@@ -274,7 +274,7 @@ class WindowFolds:
     def min_by(
         self, position_to_min_by: int | str = 0, **options: Unpack[KeyedOptions]
     ) -> DataFrame:
-        """Keep the record of a window with the least value of a field; if several are equal, the earliest.
+        """Keep a window's record with the least value of a field, the earliest one if several are equal.
 
         Args:
             position_to_min_by: Name or position of the field.
@@ -288,7 +288,7 @@ class WindowFolds:
     def max_by(
         self, position_to_max_by: int | str = 0, **options: Unpack[KeyedOptions]
     ) -> DataFrame:
-        """Keep the record of a window with the greatest value of a field; if several are equal, the earliest.
+        """Keep a window's record with the greatest value of a field, the earliest one if several are equal.
 
         Args:
             position_to_max_by: Name or position of the field.

@@ -7,9 +7,9 @@ emits only the last fold of each key, at the end of the input.  `running` choose
 `Sum`, `Min` and `Max` fold one field and take all other fields from the first element, as in
 Flink.  `MinBy` and `MaxBy` keep a whole element; if two are equal in the field, the earlier one.
 
-An element may be a `Row`, a tuple, a list, or a plain value.  A position names a field; in a `Row` a
-name does, too.  A plain value only has the position 0.  PyFlink changes an element in place; here the
-fold makes a new element.
+An element may be a `Row`, a tuple, a list, or a plain value.  A position names a field; in a `Row`
+a name does, too.  A plain value only has the position 0.  PyFlink changes an element in place; here
+the fold makes a new element.
 """
 
 from __future__ import annotations
@@ -308,9 +308,9 @@ class MaxBy(FieldFold):
         return second if added > known else first
 
 
-# Folds of many elements of a window at once.  They loop over the field alone, in C, while `reduce` makes
-# a row for each element.  The built-in `min` and `max` compare as `Min` and `Max` do, and also keep the
-# first one of equal values.
+# Folds of many elements of a window at once.  They loop over the field alone, in C, while `reduce`
+# makes a row for each element.  The built-in `min` and `max` compare as `Min` and `Max` do, and
+# also keep the first one of equal values.
 
 _PLAIN = (IntegralTypeInfo, DoubleTypeInfo, StringTypeInfo)
 """Types of elements without fields that can be folded at once."""

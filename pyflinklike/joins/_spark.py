@@ -5,9 +5,9 @@
     a.join(b).window(assigner).apply(function, ...)
     a.co_group(b).window(assigner).apply(function, ...)
 
-`pyflinklike.joins` has the joins themselves; this module declares and checks them.  As in Flink, both
-inputs of a window join become one stream of tagged elements, with the same windows as any other
-stream.  Each join can send the late records of either input to a side output.
+`pyflinklike.joins` has the joins themselves; this module declares and checks them.  As in Flink,
+both inputs of a window join become one stream of tagged elements, with the same windows as any
+other stream.  Each join can send the late records of either input to a side output.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class JoinedLate:
         """Send the late records of the second DataFrame to a side output.
 
         Args:
-            output_tag: Another tag than the one for the first DataFrame; its type is the type of the
-                records.
+            output_tag: Another tag than the one for the first DataFrame; its type is the type of
+                the records.
 
         Raises:
             DeclarationTypeError: It is not an `OutputTag`.
@@ -260,9 +260,9 @@ class IntervalJoined(JoinedLate):
         """Set how far apart in time two partners may be.
 
         Args:
-            lower_bound: The least difference: the time of a record of the second DataFrame minus the
-                time of its partner in the first.  It is a `timedelta`, `Time`, `Duration` or an int of
-                ms, often negative, and included unless you call `lower_bound_exclusive`.
+            lower_bound: The least difference: the time of a record of the second DataFrame minus
+                the time of its partner in the first.  It is a `timedelta`, `Time`, `Duration` or an
+                int of ms, often negative, and included unless you call `lower_bound_exclusive`.
             upper_bound: The greatest such difference, included unless you call
                 `upper_bound_exclusive`.
 

@@ -13,8 +13,8 @@ It follows the rules of Flink's `IntervalJoinOperator`:
 Flink's DataStream API has no outer joins.  Here they add a rule: an element that is removed
 without a partner is emitted with None, at the time of rule 4.
 
-If failed calls become dead letters, each pair fails alone: an element still meets its other partners,
-and is kept and removed, even if the function failed.
+If failed calls become dead letters, each pair fails alone: an element still meets its other
+partners, and is kept and removed, even if the function failed.
 
 https://github.com/apache/flink/blob/master/flink-runtime/src/main/java/org/apache/flink/streaming/api/operators/co/IntervalJoinOperator.java
 """
@@ -158,8 +158,8 @@ class IntervalJoin(KeyedCoProcessFunction):
         self._function = function
         self._bounds = bounds
         left_outer, right_outer = OUTER[join]
-        # Only an outer side notes which elements have found a partner, so after a restart a side can
-        # be outer only if it was before.
+        # Only an outer side notes which elements have found a partner, so after a restart a side
+        # can be outer only if it was before.
         accepts = tuple(
             former
             for former, (left, right) in OUTER.items()
@@ -248,7 +248,8 @@ class IntervalJoin(KeyedCoProcessFunction):
         else:
             context.left, context.right = None, over.timestamp
             pair = None, over.element
-        # The elements before it are settled, so the failure snapshot of a letter begins with this one.
+        # The elements before it are settled, so the failure snapshot of a letter begins with this
+        # one.
         yield from self._call(pair, settled=True)
 
     def _call(self, pair: tuple[Any, Any], *, settled: bool = False) -> Iterable[Any]:
@@ -325,7 +326,8 @@ class JoinBuffer(MapState[bytes, Any]):
         Raises:
             StateValueError: The element does not fit the declared type.
         """
-        # The elements of one time are removed together, so number 0 is free only if there is no other.
+        # The elements of one time are removed together, so number 0 is free only if there is no
+        # other.
         place = _KEY.pack(timestamp + _BIAS, 0)
         if self._get(place) is not MISSING:
             last, _ = next(iter(self._range(place, _end(timestamp), backwards=True, limit=1)))
@@ -357,9 +359,7 @@ class JoinBuffer(MapState[bytes, Any]):
     def _unpack(self, place: bytes) -> tuple[int, int]:
         """Return the time, as it is stored, and the number in a place."""
         if len(place) != _KEY.size:
-            raise self._corrupt(
-                f"the key of an element must have {_KEY.size} bytes", f"{len(place)}"
-            )
+            raise self._corrupt(f"an element's key must have {_KEY.size} bytes", f"{len(place)}")
         time, number = _KEY.unpack(place)
         return time, number
 

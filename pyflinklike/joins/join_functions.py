@@ -39,11 +39,11 @@ class ProcessJoinFunction(Function, ABC):
 
         @abstractmethod
         def get_left_timestamp(self) -> int | None:
-            """Return the time of the left element in ms; None in an outer join without that element."""
+            """Return the time of the left element in ms; None if an outer join lacks it."""
 
         @abstractmethod
         def get_right_timestamp(self) -> int | None:
-            """Return the time of the right element in ms; None in an outer join without that element."""
+            """Return the time of the right element in ms; None if an outer join lacks it."""
 
         @abstractmethod
         def get_timestamp(self) -> int:

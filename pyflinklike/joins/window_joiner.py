@@ -3,7 +3,8 @@
 
 As in Flink, both streams become one stream of tagged elements, which has windows like any other
 stream.  A tagged element is a pair of the number of its input, 1 or 2, and the element.  Assigners,
-triggers and evictors see these pairs.  When a window fires, its elements are divided by input again.
+triggers and evictors see these pairs.  When a window fires, its elements are divided by input
+again.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class JoinedGroups(CoGroupFunction):
     """Calls a function with every element of one group and every element of the other.
 
     Args:
-        function: The user's function of a pair; a callable of two elements acts as a `JoinFunction`.
+        function: The user's function of a pair; a callable of two elements acts as a
+            `JoinFunction`.
         join: "inner", "left_outer", "right_outer" or "full_outer".
     """
 
@@ -156,7 +158,8 @@ class TaggedTypeInfo(TypeInformation[tuple[int, Any]]):
 
     def __attrs_post_init__(self) -> None:
         """Derive the Arrow type."""
-        # Without the program it is read as a row, and Arrow casts by name, so the names are a row's.
+        # Without the program it is read as a row, and Arrow casts by name, so the names are a
+        # row's.
         fields = [("f0", pa.int8()), ("f1", self.first.arrow_type), ("f2", self.second.arrow_type)]
         object.__setattr__(self, "arrow_type", pa.struct(fields))
 

@@ -5,15 +5,15 @@ A harness is a host like Spark's: it drives the same operator over the same back
 returns the same durable format.  It has no thread and reads no clock, so only your calls make
 something happen.
 
-A *batch* stands for a micro-batch of a stream.  A call of `process_elements` or `end_batch` ends it;
-the elements that were processed one by one before that belong to it, too.  At its end a backend that
-keeps working state on the disk has to write and read it, as in a stream.  A call that moves a clock
-does not end a batch.
+A *batch* stands for a micro-batch of a stream.  A call of `process_elements` or `end_batch` ends
+it; the elements that were processed one by one before that belong to it, too.  At its end a backend
+that keeps working state on the disk has to write and read it, as in a stream.  A call that moves a
+clock does not end a batch.
 
-Harnesses support all states, TTL in both time characteristics, timers of both domains, side outputs,
-snapshot and restore, also into another backend, max parallelism or kind of harness.  They do not
-support several parallel instances: every key is in one key group.  With two inputs each input has its
-own watermark, as in Flink's `KeyedTwoInputStreamOperatorTestHarness` and
+Harnesses support all states, TTL in both time characteristics, timers of both domains, side
+outputs, snapshot and restore, also into another backend, max parallelism or kind of harness.  They
+do not support several parallel instances: every key is in one key group.  With two inputs each
+input has its own watermark, as in Flink's `KeyedTwoInputStreamOperatorTestHarness` and
 `BroadcastOperatorTestHarness`.
 """
 
@@ -120,14 +120,15 @@ class KeyedProcessHarness(OperatorHarness):
             key_selector: Returns the key of further elements; by default all have the call's key.
             state_backend: The backend that keeps state; `HashMapStateBackend()` by default.
             job_parameters: Values for `get_job_parameter`, by name; a failure snapshot lacks them.
-            allow_pickle: Whether the element and state may be unpickled.  A pickle can run any code,
-                so set it only if you trust the writer of the letter.
+            allow_pickle: Whether the element and state may be unpickled.  A pickle can run any
+                code, so set it only if you trust the writer of the letter.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: An argument is of the wrong kind, or there is
-                a pickle, which `allow_pickle` refuses.
+            DeclarationTypeError, DeclarationValueError: An argument is of the wrong kind, or there
+                is a pickle, which `allow_pickle` refuses.
             CorruptStateError: The failure snapshot is damaged.
-            IncompatibleStateError: The function declares its states differently, or has other inputs.
+            IncompatibleStateError: The function declares its states differently, or has other
+                inputs.
         """
         failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
         options = settings_of_failure(
@@ -210,15 +211,17 @@ class _TwoInputs(OperatorHarness):
 class KeyedTwoInputHarness(_TwoInputs):
     """A harness that drives one function of two keyed inputs, synchronously.
 
-    It starts at processing time 0 and both inputs at watermark `MIN_WATERMARK`, also if it is restored.
-    The operator's watermark is the smaller one of both, and never goes back.  As in Flink, timers
-    fire when it moves: a timer that is registered for an earlier time waits until it moves again.
+    It starts at processing time 0 and both inputs at watermark `MIN_WATERMARK`, also if it is
+    restored.  The operator's watermark is the smaller one of both, and never goes back.  As in
+    Flink, timers fire when it moves: a timer that is registered for an earlier time waits until it
+    moves again.
 
     Args:
         function: A `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`; it is opened
             at once.
         key_selector1: Returns the key of an element of the first input.
-        key_selector2: Returns the key of an element of the second input; by default `key_selector1`.
+        key_selector2: Returns the key of an element of the second input; by default
+            `key_selector1`.
         **options: The options of `KeyedProcessHarness`.
 
     Raises:
@@ -255,8 +258,8 @@ class KeyedTwoInputHarness(_TwoInputs):
     ) -> KeyedTwoInputHarness:
         """Make a harness with the state before a call that became a dead letter.
 
-        It is like `KeyedProcessHarness.of_failure`, with a key selector for each input.  Both inputs
-        are at the watermark of the call.
+        It is like `KeyedProcessHarness.of_failure`, with a key selector for each input.  Both
+        inputs are at the watermark of the call.
         """
         failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
         options = settings_of_failure(
@@ -321,8 +324,8 @@ class KeyedTwoInputHarness(_TwoInputs):
 class BroadcastHarness(_TwoInputs):
     """A harness that drives one function with a broadcast input, synchronously.
 
-    It starts at processing time 0 and both inputs at watermark `MIN_WATERMARK`, also if it is restored.
-    The operator's watermark is the smaller one of both, and never goes back.
+    It starts at processing time 0 and both inputs at watermark `MIN_WATERMARK`, also if it is
+    restored.  The operator's watermark is the smaller one of both, and never goes back.
 
     Args:
         function: A `KeyedBroadcastProcessFunction` or a `BroadcastProcessFunction`; it is opened at
@@ -367,9 +370,9 @@ class BroadcastHarness(_TwoInputs):
     ) -> BroadcastHarness:
         """Make a harness with the state before a call that became a dead letter.
 
-        It is like `KeyedProcessHarness.of_failure`, with the broadcast states.  Both inputs are at the
-        watermark of the call.  If an element of the broadcast input failed, the failure snapshot has
-        the state of keys only if the call had read it.
+        It is like `KeyedProcessHarness.of_failure`, with the broadcast states.  Both inputs are at
+        the watermark of the call.  If an element of the broadcast input failed, the failure
+        snapshot has the state of keys only if the call had read it.
         """
         failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
         options = settings_of_failure(

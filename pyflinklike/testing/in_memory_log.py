@@ -34,7 +34,8 @@ class InMemoryLogStorage:
         """Make the log of a key group that begins with a snapshot.
 
         Args:
-            snapshot: One segment that needs no other one; `snapshot` of a harness returns such bytes.
+            snapshot: One segment that needs no other one; `snapshot` of a harness returns such
+                bytes.
             max_parallelism: The number of key groups.
 
         Raises:

@@ -103,8 +103,8 @@ class HarnessState:
 
     Args:
         snapshot: All entries and timers, as one segment.
-        states: The declarations of the states of the function, and of further states that a restored
-            savepoint has.
+        states: The declarations of the states of the function, and of further states that a
+            restored savepoint has.
         function: The name of the function's class.
         key_type: The type of the keys.
         key_columns: The names of the columns that make the key, for elements that come as columns.
@@ -130,8 +130,8 @@ class HarnessSettings:
         key_type: The type of the keys; None for keys of any type.
         job_parameters: The values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled.
-        on_error: Turns elements and timers on which the function raises into dead letters.  If None,
-            the harness raises.
+        on_error: Turns elements and timers on which the function raises into dead letters.  If
+            None, the harness raises.
         failed: The failed call to repeat, whose task and key type the harness takes; None for a
             harness of the user.
 
@@ -285,8 +285,8 @@ class OperatorHarness:
         """End a batch of elements that were processed one by one.
 
         Calls that process many elements end a batch by themselves, and so does every thousandth
-        element or timer.  A call that moves a clock does not: a backend on the disk would write to it
-        at every move.
+        element or timer.  A call that moves a clock does not: a backend on the disk would write to
+        it at every move.
 
         Raises:
             SparkSetupError: The backend cannot keep its state on the local disk.
@@ -312,8 +312,8 @@ class OperatorHarness:
             The main outputs, if the function does not raise any more.
 
         Raises:
-            Exception: The error that the function raises, unchanged.
-            StateAccessError: `of_failure` did not make the harness; or the function reads the states
+            Exception: The error that the function raises, unchanged.  StateAccessError:
+            `of_failure` did not make the harness; or the function reads the states
                 of keys for a broadcast element, and the call that failed did not.
         """
         operator, failed = self._open_operator(), self._failed
@@ -353,8 +353,8 @@ class OperatorHarness:
     def num_keyed_state_entries(self, name: str) -> int:
         """Count the entries of a state over all keys, expired ones not yet cleaned included.
 
-        Value, reducing and aggregating states have one entry per key, lists one per element, and maps
-        one per entry.
+        Value, reducing and aggregating states have one entry per key, lists one per element, and
+        maps one per entry.
 
         Raises:
             StateAccessError: The function has not declared such a state.
@@ -382,8 +382,8 @@ class OperatorHarness:
     def store(self, name: str, key: Any = None) -> Any:
         """Return a store, for reading and writing between calls.
 
-        Until the next call of the harness, `key` is the current key.  Your writes stay, and the next
-        call logs them.
+        Until the next call of the harness, `key` is the current key.  Your writes stay, and the
+        next call logs them.
 
         Args:
             name: The name of the store in its descriptor.
@@ -448,7 +448,8 @@ class OperatorHarness:
     def _process_and_collect(self, key: Any, value: Any, timestamp: int | None) -> list[Any]:
         try:
             self._process_one(key, value, timestamp)
-            # Not by `flush` of the operator: this runs for every element, most often without stores.
+            # Not by `flush` of the operator: this runs for every element, most often without
+            # stores.
             for each in self._extensions:
                 each.flush()
         finally:

@@ -2,8 +2,8 @@
 """Windows of DataFrames: `key_by(df, "user").window(TumblingEventTimeWindows.of(...)).aggregate(...)`.
 
 `pyflinklike.windows` has the windows themselves.  A row of the result has the key columns, the
-columns of the window and the columns of `output_type`.  The class of the assigner gives the operator
-its name, so windows of one kind do not continue from the state of another kind.
+columns of the window and the columns of `output_type`.  The class of the assigner gives the
+operator its name, so windows of one kind do not continue from the state of another kind.
 """
 
 from __future__ import annotations
@@ -85,8 +85,9 @@ class WindowedDataFrame(LateDataOption, WindowFolds):
     """The records of a DataFrame in windows.
 
     `KeyedDataFrame.window`, `KeyedDataFrame.count_window` and `window_all` make it.  `trigger`,
-    `evictor` and the other settings change it and return it.  The methods that make a DataFrame take
-    the options of `KeyedDataFrame.process` by keyword; windows of event time need `event_time`.
+    `evictor` and the other settings change it and return it.  The methods that make a DataFrame
+    take the options of `KeyedDataFrame.process` by keyword; windows of event time need
+    `event_time`.
 
     The result has the key columns, then `window_start`, `window_end` and `window_time` (count
     windows: `window_id`; global windows: nothing), then the columns of `output_type`.
@@ -120,7 +121,8 @@ class WindowedDataFrame(LateDataOption, WindowFolds):
         """Reduce the records of a window to one, record by record.
 
         Args:
-            reduce_function: Reduces two records to one, such as `Sum("amount")` of `pyflinklike.aggregations`.
+            reduce_function: Reduces two records to one, such as `Sum("amount")` of
+                `pyflinklike.aggregations`.
             window_function: Makes outputs from the reduced record; by default it is the output.
             output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.  By
                 default the columns of the DataFrame without the key's, which the result has anyway.

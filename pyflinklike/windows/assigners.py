@@ -181,8 +181,8 @@ def kind_of(assigner: WindowAssigner[Any, Any]) -> str:
 
 # Windows of one length
 
-# Neighbouring elements are mostly in the same windows, and a window never changes, so one object for
-# each window serves many elements.
+# Neighbouring elements are mostly in the same windows, and a window never changes, so one object
+# for each window serves many elements.
 _REMEMBERED = 4096
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The set of windows that a key has now, if windows merge, as Flink's `MergingWindowSet`.
 
-When windows merge, their contents move into the state of one of them, the *state window*.  They stay
-there when the merged window grows.  So an element of a session costs the same, however many elements
-the session has.  Flink picks any of the state windows; here the state window of the earliest window
-is kept, so that a retry does the same.
+When windows merge, their contents move into the state of one of them, the *state window*.  They
+stay there when the merged window grows.  So an element of a session costs the same, however many
+elements the session has.  Flink picks any of the state windows; here the state window of the
+earliest window is kept, so that a retry does the same.
 
 https://github.com/apache/flink/blob/master/flink-runtime/src/main/java/org/apache/flink/streaming/runtime/operators/windowing/MergingWindowSet.java
 """
@@ -128,8 +128,8 @@ class MergingWindowSet:
                 be over, if the lateness was greater before a restart.
 
         Returns:
-            The window, or the window that it became part of, and the namespace of its contents; None
-            if that window is over, so that the element is late.
+            The window, or the window that it became part of, and the namespace of its contents;
+            None if that window is over, so that the element is late.
         """
         if self.by_intersection:
             return self._add_session(new, on_merge, is_over)

@@ -98,11 +98,11 @@ class Trigger(WithoutJava, ABC, Generic[T, W]):
 
         @abstractmethod
         def delete_processing_time_timer(self, time: int) -> None:
-            """Delete a timer of this window; do nothing where there is none."""
+            """Delete a timer of this window; do nothing if it does not exist."""
 
         @abstractmethod
         def delete_event_time_timer(self, time: int) -> None:
-            """Delete a timer of this window; do nothing where there is none."""
+            """Delete a timer of this window; do nothing if it does not exist."""
 
         # PyFlink's context lacks the two methods that list timers.
 
@@ -110,8 +110,8 @@ class Trigger(WithoutJava, ABC, Generic[T, W]):
         def list_processing_time_timers(self) -> list[int]:
             """Return the times in ms of this window's processing-time timers, ascending.
 
-            They include the timer that ends a window of processing time, once it has an element; they
-            do not include a timer that is firing.
+            They include the timer that ends a window of processing time, once it has an element;
+            they do not include a timer that is firing.
             """
 
         @abstractmethod
@@ -490,9 +490,8 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
         pending = ctx.get_partitioned_state(self._FIRE_TIME)
         known = pending.get()
         if known is None and time == window.max_timestamp():
-            return (
-                FIRE  # another trigger, before a restart, registered it: no element has come since
-            )
+            # Another trigger registered it before a restart, and no element has come since.
+            return FIRE
         if known != time:
             return CONTINUE
         pending.clear()
@@ -571,8 +570,8 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
     """A trigger that fires when the clock passes a multiple of an interval, or the window's end.
 
-    If a window of event time is still open after its end by the clock, an element makes it fire once
-    more.
+    If a window of event time is still open after its end by the clock, an element makes it fire
+    once more.
     """
 
     _FIRE_TIME = _FireTime("processing time")

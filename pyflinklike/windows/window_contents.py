@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contents of windows: the state that holds the elements of a key and window until it fires.
 
-It is either a list of all elements, to which the backend appends without reading it, or a fold of the
-elements.  With an evictor it is always a list of all elements with their timestamps.
+It is either a list of all elements, to which the backend appends without reading it, or a fold of
+the elements.  With an evictor it is always a list of all elements with their timestamps.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ class StoredContents(ABC):
             context: The context that provides the state.
             evictor: Removes elements when a window fires; None to keep all.
             evictor_context: The context of the evictor.
-            windows: The kind of the windows, which a restart must not change: windows of another kind
-                would never end.
+            windows: The kind of the windows, which a restart must not change: windows of another
+                kind would never end.
             settings: Further settings of the windows that a restart must not change.
         """
         declared = (context, windows, settings)
@@ -242,9 +242,9 @@ class StoredContents(ABC):
             elements: All elements of the micro-batch, at least one.
 
         Returns:
-            Two functions of a list of some of the elements.  The first prepares them once for all of
-            their windows.  The second takes its result and returns the contents to `store` under the
-            current key and window: the same as if the elements were added one by one.
+            Two functions of a list of some of the elements.  The first prepares them once for all
+            of their windows.  The second takes its result and returns the contents to `store` under
+            the current key and window: the same as if the elements were added one by one.
         """
 
     @abstractmethod
@@ -413,8 +413,8 @@ class WindowDeclaration:
         function: Makes outputs from the contents.
         allowed_lateness: The time in ms for which windows of event time stay open beyond their end.
         late_data_tag: The side output of elements that are late for all their windows, or None.
-        late_output: Makes an output from such an element instead; if it returns None, the element is
-            counted.
+        late_output: Makes an output from such an element instead; if it returns None, the element
+            is counted.
         evictor: Removes elements when a window fires; None to keep all.
         collect: Makes an output from key, window and result; None if the result is the output.
     """

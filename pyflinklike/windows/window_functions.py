@@ -40,8 +40,8 @@ class WindowFunction(Function, ABC, Generic[IN, OUT, K, W]):
         Args:
             key: The key of the elements.
             window: The window that fires.
-            inputs: A list of the elements in order of arrival; after `reduce` or `aggregate` a list of
-                the one result.
+            inputs: A list of the elements in order of arrival; after `reduce` or `aggregate` a list
+                of the one result.
         """
 
 

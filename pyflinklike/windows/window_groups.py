@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bulk path of windows: all records of a micro-batch go into their windows in one step.
 
-One by one, each record looks up, folds and stores the contents of each of its windows, and registers
-their timers.  If no user code runs between two records, `WindowGroups` does the same with one look-up,
-one loop over the elements, one write and one timer for each key and window.  The stored entries,
-their order and the firings are the same.
+One by one, each record looks up, folds and stores the contents of each of its windows, and
+registers their timers.  If no user code runs between two records, `WindowGroups` does the same with
+one look-up, one loop over the elements, one write and one timer for each key and window.  The
+stored entries, their order and the firings are the same.
 
 `WindowGroups.of` decides which windows can take this path: windows of event time by one of our
 assigners, with the default trigger and without an evictor.  Some of their records still go one by
@@ -14,11 +14,12 @@ one:
 * with an allowed lateness, all records of a key that has a record at or below the watermark, since
   its windows may fire at once;
 * with sessions, all records of a key that may have a late record, or whose sessions merge;
-* with windows that overlap, all records if a key has fewer than two on average, since that is faster.
+* with windows that overlap, all records if a key has fewer than two on average, since that is
+  faster.
 
-The first step prepares all contents, which calls the user's fold; the second step writes them.  So if
-a fold raises, the state has not changed, and the records can go one by one, which shows the record
-that fails.
+The first step prepares all contents, which calls the user's fold; the second step writes them.  So
+if a fold raises, the state has not changed, and the records can go one by one, which shows the
+record that fails.
 """
 
 from __future__ import annotations
@@ -131,8 +132,8 @@ class WindowGroups(ABC):
 class _AlignedGroups(WindowGroups):
     """Windows that begin at the same times for all keys.
 
-    A *run* is the records of a key that are in the same windows: their times are between two times at
-    which windows begin or end.  So a record costs one look-up, however many windows it is in.
+    A *run* is the records of a key that are in the same windows: their times are between two times
+    at which windows begin or end.  So a record costs one look-up, however many windows it is in.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Windows: finite pieces of the stream of a key, with PyFlink's names.
 
-A window is a namespace of the key's state.  Its serializer converts it to the form that tables keep,
-and knows the type in which that form is written.
+A window is a namespace of the key's state.  Its serializer converts it to the form that tables
+keep, and knows the type in which that form is written.
 """
 
 from __future__ import annotations

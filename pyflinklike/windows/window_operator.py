@@ -2,8 +2,8 @@
 """The window operator, step by step as Flink's `WindowOperator`: a function that any host runs.
 
 State and timers belong to a pair of key and window.  If windows merge, their contents belong to the
-pair of key and *state window* (see `merging_window_set`), but the state of the trigger always belongs
-to the window itself.
+pair of key and *state window* (see `merging_window_set`), but the state of the trigger always
+belongs to the window itself.
 
 If failed calls become dead letters, an element that cannot be put into its windows counts as not
 come.  A firing is a part that can fail alone: the operator undoes what the user's function did, and
@@ -112,7 +112,8 @@ class WindowOperator(NamespacedFunction):
         """Return this operator with outputs that a function makes from the results.
 
         Args:
-            collect: Makes an output from key, window and result; picklable if the host is a cluster.
+            collect: Makes an output from key, window and result; picklable if the host is a
+                cluster.
         """
         return WindowOperator(attrs.evolve(self.declared, collect=collect))
 
@@ -315,9 +316,8 @@ class WindowTask:
         for of_window in declared.trigger.descriptors():
             self._trigger_context.get_partitioned_state(of_window)
         for descriptor in assigner.descriptors():
-            context.get_state(
-                descriptor
-            )  # now, so that a state that does not fit is refused at once
+            # Obtained now, so that a restored state that does not fit is refused at once.
+            context.get_state(descriptor)
             context.reserve(descriptor)
         self._merging = MergingWindowSet.of(assigner, context)
         self._function_context = FunctionContext(context, merging=self._merging is not None)
@@ -345,7 +345,7 @@ class WindowTask:
         self.groups = WindowGroups.of(
             declared, self._current, self._contents, self._register_end, self._merging
         )
-        """The bulk path of records into their windows; None if windows of this kind cannot take it."""
+        """The bulk path of records into their windows; None if these windows cannot take it."""
 
     # Elements
 
@@ -422,7 +422,7 @@ class WindowTask:
         merging: MergingWindowSet,
         watermark: int,
     ) -> bool:
-        """Put an element into the window that its own one merges into; return whether that is late."""
+        """Put an element into the window that its own one joins; return whether that is late."""
         found = merging.add(
             window, self._merge_windows, lambda each: self._ends.is_late(each, watermark)
         )
@@ -452,7 +452,7 @@ class WindowTask:
     def _merge_windows(
         self, window: Any, olds: Sequence[Any], state_window: Any, others: Sequence[Any]
     ) -> None:
-        """Merge contents and triggers' state of windows that became one, or of a window that grew."""
+        """Merge contents and triggers' state of windows that became one, or of one that grew."""
         if not self._timers_lag:
             self._pass_on(window, olds)
         elif all(self._ends.is_late(old, self._timers.current_watermark()) for old in olds):

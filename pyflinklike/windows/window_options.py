@@ -363,8 +363,8 @@ class LateDataOption(WindowOptions):
         Without this they are dropped, and the metric `numLateRecordsDropped` counts them.
 
         Args:
-            output_tag: The tag of the side output.  Over DataFrames the type of the records replaces
-                its type.
+            output_tag: The tag of the side output.  Over DataFrames the type of the records
+                replaces its type.
 
         Raises:
             DeclarationTypeError: It is not an output tag.
@@ -380,7 +380,7 @@ def _default_trigger(assigner: WindowAssigner[Any, Any], env: Any) -> Trigger[An
         DeclarationTypeError: It does not return a trigger.
     """
     ask: Callable[..., Any] = assigner.get_default_trigger
-    # PyFlink's assigners must take the environment; those of users often leave it out.
+    # PyFlink's assigners must take the environment; assigners of users often leave it out.
     try:
         inspect.signature(ask).bind(env)
     except TypeError:

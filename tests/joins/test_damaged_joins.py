@@ -54,7 +54,7 @@ def shortened(column: pa.Array) -> pa.Array:
     ("name", "change", "told"),
     [
         ("value", without_flags, "must say whether it has joined, got null"),
-        ("user_key", shortened, "must have 12 bytes, got 8"),
+        ("user_key", shortened, "key must have 12 bytes, got 8"),
     ],
     ids=["flags", "places"],
 )
