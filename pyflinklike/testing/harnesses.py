@@ -314,6 +314,7 @@ class KeyedTwoInputHarness(_TwoInputs):
         return self._advance(_SECOND, MAX_WATERMARK)
 
     def _process(self, number: int, value: Any, timestamp: int | None) -> list[Any]:
+        # Before the key selector is called: a closed harness must not run code of the user.
         self._open_operator()
         if timestamp is not None:
             timestamp = check_time(timestamp, "the timestamp of an element")

@@ -560,6 +560,7 @@ def check_key_selector(key_selector: Any, name: str) -> None:
 
 
 def _check_kind(given: Any, kind: Any, rule: str) -> None:
+    # A bool is an int to Python, but max_parallelism=True is a mistake.
     if not isinstance(given, kind) or isinstance(given, bool):
         msg = f"{rule}, got {short_repr(given)}; {instance_of(kind, given, 'give an instance')}"
         raise DeclarationTypeError(msg)

@@ -25,7 +25,7 @@ record that fails.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -47,6 +47,12 @@ __all__ = ["WindowGroups"]
 
 _FAR: Final = 2**62
 """From this distance from 1970 on, in ms, the end of a window may not fit in 64 bits."""
+
+_Many = Sequence[Any]
+_Run = tuple[Any, Sequence[Any], list[Any]]
+"""The key, the windows and the elements of a run."""
+_Group = tuple[Any, Any, list[list[Any]]]
+"""A key, a window, and the runs of the elements in both."""
 
 
 class WindowGroups(ABC):
@@ -93,11 +99,7 @@ class WindowGroups(ABC):
         self._current, self._contents, self._register = current, contents, register
 
     def prepare(
-        self,
-        keys: Sequence[Any],
-        values: Sequence[Any],
-        timestamps: Sequence[int | None],
-        watermark: int,
+        self, keys: _Many, values: _Many, timestamps: Sequence[int | None], watermark: int
     ) -> PreparedTogether | None:
         """Prepare to put records into their windows, as `NamespacedFunction.add_bulk`.
 
@@ -119,12 +121,7 @@ class WindowGroups(ABC):
 
     @abstractmethod
     def _prepare(
-        self,
-        keys: Sequence[Any],
-        values: Sequence[Any],
-        times: Sequence[int],
-        watermark: int,
-        first: int,
+        self, keys: _Many, values: _Many, times: Sequence[int], watermark: int, first: int
     ) -> PreparedTogether | None:
         """Prepare records that all have a time; `first` is the earliest one."""
 
@@ -149,12 +146,7 @@ class _AlignedGroups(WindowGroups):
         self._overlap = assigner.overlap
 
     def _prepare(
-        self,
-        keys: Sequence[Any],
-        values: Sequence[Any],
-        times: Sequence[int],
-        watermark: int,
-        first: int,
+        self, keys: _Many, values: _Many, times: Sequence[int], watermark: int, first: int
     ) -> PreparedTogether | None:
         # With fewer than two records a key, one by one is faster by a half.
         if self._overlap and len(keys) < 2 * len(set(keys)):
@@ -162,7 +154,7 @@ class _AlignedGroups(WindowGroups):
         alone: set[Any] = set()
         if self._lateness and first <= watermark:
             alone = {key for key, time in zip(keys, times) if time <= watermark}
-        runs: list[tuple[Any, Sequence[Any], list[Any]]] = []
+        runs: list[_Run] = []
         latest: dict[Any, tuple[int, list[Any]]] = {}
         low = high = 0  # no time is between them
         windows: Sequence[Any] = ()
@@ -187,14 +179,19 @@ class _AlignedGroups(WindowGroups):
                 for number, (key, time) in enumerate(zip(keys, times))
                 if key in alone or (time <= watermark and not self._open_at(time, watermark)[2])
             ]
-        groups: list[tuple[Any, Any, list[list[Any]]]] = []
+        groups, prepared = self._prepare_runs(runs, values)
+        return PreparedTogether(left, lambda: self._write(groups, prepared))
+
+    def _prepare_runs(
+        self, runs: list[_Run], values: Sequence[Any]
+    ) -> tuple[list[_Group], list[Any]]:
+        """Prepare the contents of each key and window that the runs are in."""
+        groups: list[_Group] = []
         by_key: dict[Any, dict[Any, list[list[Any]]]] = {}
         ready, prepare = self._contents.choose_steps(values)
         # Groups are in the order in which single records would first store them.
         for key, windows, elements in runs:
-            part, mine = ready(elements), by_key.get(key)
-            if mine is None:
-                mine = by_key[key] = {}
+            part, mine = ready(elements), by_key.setdefault(key, {})
             for window in windows:
                 parts = mine.get(window)
                 if parts is None:
@@ -205,14 +202,14 @@ class _AlignedGroups(WindowGroups):
         current, prepared = self._current, []
         for current.key, current.namespace, parts in groups:
             prepared.append(prepare(parts[0] if len(parts) == 1 else [*chain.from_iterable(parts)]))
-        return PreparedTogether(left, lambda: self._write(groups, prepared))
+        return groups, prepared
 
     def _open_at(self, time: int, watermark: int) -> tuple[int, int, list[Any]]:
         """Return the span of times around one in the same windows, and their open windows."""
         low, high, windows = self._find_spell(time)
         return low, high, [each.namespace for each in windows if each.end - 1 > watermark]
 
-    def _write(self, groups: list[tuple[Any, Any, list[list[Any]]]], prepared: list[Any]) -> None:
+    def _write(self, groups: list[_Group], prepared: list[Any]) -> None:
         current, store, register = self._current, self._contents.store, self._register
         lateness = self._lateness
         for (current.key, window, _), stored in zip(groups, prepared):
@@ -260,69 +257,14 @@ class _SessionGroups(WindowGroups):
         self._merging, self._gap = merging, gap
 
     def _prepare(
-        self,
-        keys: Sequence[Any],
-        values: Sequence[Any],
-        times: Sequence[int],
-        watermark: int,
-        first: int,
+        self, keys: _Many, values: _Many, times: Sequence[int], watermark: int, first: int
     ) -> PreparedTogether:
-        gap = self._gap
         alone: set[Any] = set()
-        latest_over = watermark - gap + 1
+        latest_over = watermark - self._gap + 1
         if first <= latest_over:
             alone = {key for key, time in zip(keys, times) if time <= latest_over}
-        # Each list ends with the latest session, to which most records belong.
-        known: dict[Any, list[_Session]] = {}
-        # The writes to each table, in the order in which single records would make them.
-        touched: list[_Session] = []
-        noted: list[_Session] = []
-        timed: list[_Session] = []
-        for key, value, time in zip(keys, values, times):
-            sessions = known.get(key)
-            if sessions is None:
-                if key in alone:
-                    continue
-                found = self._load(key, watermark)
-                if found is None:
-                    alone.add(key)
-                    continue
-                sessions = known[key] = found
-            end = time + gap
-            session = sessions[-1] if sessions else None
-            if session is None or time > session.end:
-                session = _Session(key, (time, end), time, end, is_noted=True)
-                sessions.append(session)
-                noted.append(session)
-            elif time >= session.start:
-                if end > session.end:
-                    session.end = end
-                    if not session.is_noted:
-                        session.is_noted = True
-                        noted.append(session)
-            else:
-                met = [each for each in sessions if each.start <= end and time <= each.end]
-                if len(met) > 1:  # they merge, with their contents: only single records do that
-                    alone.add(key)
-                    del known[key]
-                    continue
-                if met:
-                    (session,) = met
-                    is_noted = session.start <= time and end <= session.end
-                    session.start, session.end = min(time, session.start), max(end, session.end)
-                else:
-                    session, is_noted = _Session(key, (time, end), time, end), False
-                    sessions.insert(0, session)
-                if not (is_noted or session.is_noted):
-                    session.is_noted = True
-                    noted.append(session)
-            if not session.elements:
-                touched.append(session)
-                # A session that has grown keeps its first timer; when that fires, it registers the
-                # next one.
-                if session.target == (session.start, session.end):
-                    timed.append(session)
-            session.elements.append(value)
+        records = zip(keys, values, times)
+        touched, noted, timed = self._find_sessions(records, watermark, alone)
         left: Sequence[int] = ()
         if alone:
             left = [number for number, key in enumerate(keys) if key in alone]
@@ -335,6 +277,75 @@ class _SessionGroups(WindowGroups):
             current.key, current.namespace = each.key, each.target
             prepared.append(prepare(ready(each.elements)))
         return PreparedTogether(left, lambda: self._write(touched, prepared, noted, timed))
+
+    def _find_sessions(
+        self, records: Iterable[tuple[Any, Any, int]], watermark: int, alone: set[Any]
+    ) -> tuple[list[_Session], list[_Session], list[_Session]]:
+        """Put records into sessions; add to `alone` the keys whose records must go one by one.
+
+        Returns:
+            The writes to the contents, the set of windows and the timers, each in the order in
+            which single records would make them.
+        """
+        gap = self._gap
+        # Each list ends with the latest session, to which most records belong.
+        known: dict[Any, list[_Session]] = {}
+        touched: list[_Session] = []
+        noted: list[_Session] = []
+        timed: list[_Session] = []
+        for key, value, time in records:
+            sessions = known.get(key)
+            if sessions is None:
+                found = None if key in alone else self._load(key, watermark)
+                if found is None:
+                    alone.add(key)
+                    continue
+                sessions = known[key] = found
+            end = time + gap
+            session = sessions[-1] if sessions else None
+            if session is None or time > session.end:
+                session, has_grown = _Session(key, (time, end), time, end), True
+                sessions.append(session)
+            elif time >= session.start:
+                has_grown = end > session.end
+                if has_grown:
+                    session.end = end
+            else:
+                session, has_grown = self._join_earlier(sessions, key, time)
+                if session is None:
+                    alone.add(key)
+                    del known[key]
+                    continue
+            if has_grown and not session.is_noted:
+                session.is_noted = True
+                noted.append(session)
+            if not session.elements:
+                touched.append(session)
+                # A session that has grown keeps its first timer; when that fires, it registers the
+                # next one.
+                if session.target == (session.start, session.end):
+                    timed.append(session)
+            session.elements.append(value)
+        return touched, noted, timed
+
+    def _join_earlier(
+        self, sessions: list[_Session], key: Any, time: int
+    ) -> tuple[_Session | None, bool]:
+        """Return the session of a record before the latest one, and whether it is new or has grown.
+
+        The session is None if several become one: merging contents is left to single records.
+        """
+        end = time + self._gap
+        met = [each for each in sessions if each.start <= end and time <= each.end]
+        if not met:
+            sessions.insert(0, _Session(key, (time, end), time, end))
+            return sessions[0], True
+        if len(met) > 1:
+            return None, False
+        (session,) = met
+        has_grown = time < session.start or session.end < end
+        session.start, session.end = min(time, session.start), max(end, session.end)
+        return session, has_grown
 
     def _load(self, key: Any, watermark: int) -> list[_Session] | None:
         """Return the sessions of a key, in order; None if a session is over.

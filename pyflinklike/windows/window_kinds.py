@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Windows: finite pieces of the stream of a key, with PyFlink's names.
 
-A window is a namespace of the key's state.  Its serializer converts it to the form that tables
-keep, and knows the type in which that form is written.
+A window is a namespace of the key's state.  Its serializer converts it to the form in tables, and
+knows the type of that form.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ class TimeWindow(Window):
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
         """Return the start of the window of a size that holds a timestamp, all in ms."""
+        # Flink's formula: it adds the size, since a remainder of Java may be negative.
         return timestamp - (timestamp - offset + window_size) % window_size
 
     @staticmethod

@@ -221,6 +221,7 @@ class WindowOperator(NamespacedFunction):
             return f"{self.called()}.{method}"
         return f"{_name_of(fold)}.{'add' if isinstance(fold, AggregateFunction) else 'reduce'}"
 
+    # Without the open task, whose backend cannot be pickled.
     def __getstate__(self) -> dict[str, Any]:
         return {"declared": self.declared, "_task": None, "_uid": ""}
 
