@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The assembly of an operator: what is declared of it, and the steps that make its parts.
+"""The assembly of an operator: the declaration that a host gives, and the steps that make the parts.
 
-The parts are made in the order in which they need each other: first what keeps state, then what
-the function sees, then what calls it.  A kind of functions that needs other parts overrides a step;
-`function_kinds` says which kind has which assembly.
+An operator has about a dozen parts, and most of them need others.  `OperatorAssembly` makes them in
+that order: first the parts with state, then the contexts of the function, then its invoker.  If a
+kind of functions needs other parts, its assembly overrides a step; `function_kinds` says which kind
+has which assembly.
 """
 
 from __future__ import annotations
@@ -64,24 +65,24 @@ R = TypeVar("R", bound=OperatorRuntimeContext)
 
 @attrs.frozen
 class OperatorDeclaration:
-    """What a host declares of an operator.
+    """The declaration of an operator, which its host makes.
 
     Args:
         function: The user's function; its class decides how the operator is assembled.
         state_backend: Makes the backend that holds working state.
         key_type: Freezes keys and writes them.
-        task: The task that this instance serves; its name is the operator's.
+        task: The task that this instance serves; it also has the name of the operator.
         owner: A name of this operator in this query; operators do not share working state.
-        refused_timers: Domains whose timers the host cannot fire, with the remedy.
+        refused_timers: Domains whose timers the host cannot fire, with the error to raise.
         side_outputs_read: Ids of the side outputs that the host reads; None for all.
-        broadcast_states: The states of the broadcast input; none without such an input.
+        broadcast_states: The states of the broadcast input; empty without such an input.
         allow_pickle: Whether state may be unpickled.
-        has_keys: Whether elements have keys; without them there is neither state nor timer, and
-            every record has the key `GROUP_KEY`.
+        has_keys: Whether elements have keys.  If not, there are no states and no timers, and every
+            record has the key `GROUP_KEY`.
         timed_outputs: Whether the operator keeps the event times of outputs, as `TimedOutputs`.
-        on_error: Makes dead letters of records and timers on which the function raises; None to
-            fail.
-        drop_states: The names of states that the function does not declare and that leave the log.
+        on_error: Turns records and timers on which the function raises into dead letters.  If None,
+            such an error fails the query.
+        drop_states: The names of states to remove from the log; the function must not declare them.
     """
 
     function: Any
@@ -100,7 +101,7 @@ class OperatorDeclaration:
 
 
 class OperatorAssembly:
-    """The parts of one operator; each step makes a part for the steps behind it.
+    """The parts of one operator; each step makes a part that later steps use.
 
     Args:
         declared: The declaration of the operator.
@@ -108,8 +109,8 @@ class OperatorAssembly:
 
     Raises:
         DeclarationTypeError: A broadcast state is not a map.
-        DeclarationValueError: A broadcast state has a TTL; or nothing may be unpickled, but keys
-            or the backend's files are pickles.
+        DeclarationValueError: A broadcast state has a TTL; or `allow_pickle` is False, but keys or
+            the backend's files are pickles.
     """
 
     namespace_type: TypeInformation | None = None
@@ -153,7 +154,7 @@ class OperatorAssembly:
         """Make the backend of the operator.
 
         Raises:
-            DeclarationValueError: Keys, or the backend's files, are pickles and may not be read.
+            DeclarationValueError: Keys, or the backend's files, are pickles, which are not allowed.
         """
         name, chosen = self.task.name, self.declared.state_backend
         if not self.declared.allow_pickle:
@@ -162,7 +163,7 @@ class OperatorAssembly:
         if backend.is_persistent and not self.declared.allow_pickle:
             backend.close()
             msg = (
-                f"operator {name!r}: nothing is unpickled where allow_pickle is False or "
+                f"operator {name!r}: nothing is unpickled if allow_pickle is False or "
                 f"{ALLOW_PICKLE} is 0, got {chosen!r}, whose local files hold pickles; use "
                 "HashMapStateBackend()"
             )
@@ -170,6 +171,8 @@ class OperatorAssembly:
         return backend
 
     def _make_staged(self) -> BufferedTables | None:
+        # A failed call must leave no trace, so its writes wait in a buffer.  Without dead letters a
+        # failed call fails the query, and writes go to the backend at once.
         return None if self.declared.on_error is None else BufferedTables(self.backend)
 
     def _make_timers(self) -> Any:
@@ -198,7 +201,7 @@ class OperatorAssembly:
             allow_pickle=self.declared.allow_pickle,
         )
 
-    # What the function sees
+    # The contexts of the function
 
     def _make_context(self) -> Any:
         """Make the `ctx` that the function gets with each element or timer."""
@@ -214,7 +217,7 @@ class OperatorAssembly:
         return self._open_with(OperatorRuntimeContext if self.has_keys else UnkeyedOperatorContext)
 
     def _open_with(self, make: Callable[..., R], **more: Any) -> R:
-        """Call what makes such a context, with the arguments that all of them take, and more."""
+        """Make a context of the class given, from the arguments that all of them take, and more."""
         surroundings = self._make_surroundings()
         return make(self.task, surroundings, self.assembled, self.extensions, **more)
 
@@ -228,7 +231,7 @@ class OperatorAssembly:
             on_table=self.group.declare,
             emit=lambda tag, value, key: outputs.emit_side((tag, value), key),
             wants=lambda tag: read is None or tag in read,
-            # The context of a batch has no time.
+            # A call for a batch of records has no single time, so its context lacks the method.
             timestamp=getattr(self.context, "timestamp", lambda: None),
             position=self.group.position,
             write_buffer=None if self.staged is None else self.staged.write_buffer,
@@ -237,7 +240,7 @@ class OperatorAssembly:
     # Calls
 
     def _make_guard(self) -> DeadLetterWriter | None:
-        """Make what turns calls that fail into dead letters; None if they fail the query."""
+        """Make the part that turns failed calls into dead letters; None if they fail the query."""
         on_error, staged = self.declared.on_error, self.staged
         if on_error is None or staged is None:
             return None
@@ -259,7 +262,8 @@ class OperatorAssembly:
             failure_snapshots,
         )
         self._begin_guard(guard)
-        self.runtime.before_every_call.append(guard.begin)  # before the steps of TTL and stores
+        # It must be the first step: what TTL and stores write before a call belongs to that call.
+        self.runtime.before_every_call.append(guard.begin)
         return guard
 
     def _begin_guard(self, guard: DeadLetterWriter) -> None:
@@ -284,7 +288,7 @@ class OperatorAssembly:
         return calls
 
     def _for_calls(self) -> dict[str, Any]:
-        """Return what the caller needs besides the parts that every caller works with."""
+        """Return the arguments of the invoker besides the parts that every invoker needs."""
         return {}
 
     def _make_parts(self) -> OperatorParts:
@@ -341,18 +345,18 @@ class WithBroadcastAssembly(OperatorAssembly):
 
 @attrs.frozen(kw_only=True)
 class FunctionKind:
-    """What goes with functions of one kind.
+    """The entry of one kind of functions: how they are called, assembled, driven and planned.
 
     Args:
         inputs: The inputs that the functions have, as messages and failure snapshots show them.
         harness: The name of the harness that drives them; empty if there is none.
-        make_harness: Makes that harness of a function, its key columns and the column of event
+        make_harness: Makes that harness for a function, its key columns and the column of event
             times; None if the harness takes a key selector.
         stream: The class of `pyflinklike.spark` whose `process` takes them; empty if none does.
         has_keys: Whether their elements may have keys.
-        caller: Makes what calls a function, of the function and the parts of its operator.
-        assembly: Makes the parts of an operator, of its declaration and this entry.
-        on_spark: Makes the plan of a query of the plan for records that are rows.
+        caller: Makes the invoker of a function from the function and the parts of its operator.
+        assembly: Makes the parts of an operator from its declaration and this entry.
+        on_spark: Makes the plan of a query from the plan for records that are rows.
     """
 
     inputs: str = "one input"

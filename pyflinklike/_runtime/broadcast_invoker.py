@@ -4,9 +4,10 @@
 Elements of the broadcast input have no key, so a host gives them to `process_broadcast`, apart from
 the records.  Every key group has its own copy of broadcast state, and all copies are equal.
 
-Flink calls the function once for an element in each parallel instance.  Here the first key group
-of a task calls it, and the journal repeats its writes in the others, which keeps the copies equal.
-An element that looked at the state of keys is processed in each key group, for each has other keys.
+Flink calls the function once for an element in each parallel instance.  A task of ours has many key
+groups.  The function is called in the first one, and the journal repeats its writes in the others,
+which keeps the copies equal and gives each output once.  If the call read the state of keys
+(`apply_to_keyed_state`), the element is processed in each key group, because each has other keys.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class BroadcastInvoker(UserFunctionInvoker):
     """Calls a `KeyedBroadcastProcessFunction` or a `BroadcastProcessFunction`.
 
     Args:
+        states: The broadcast states, which the call may write.
         runtime_context: Knows the states of keys, for `apply_to_keyed_state`.
+        has_keys: Whether the function may call `apply_to_keyed_state`.
     """
 
     states: BroadcastStates
@@ -78,8 +81,8 @@ class BroadcastInvoker(UserFunctionInvoker):
             elements: Values with event times in ms.  Each key group of a task gets the same ones.
 
         Raises:
-            UserFunctionError: The function raised; what it wrote before stays in
-                the working state, which the host must then not commit.
+            UserFunctionError: The function raised.  Its earlier writes stay in the working state,
+                which the host must then not commit.
         """
         journal = self.states.journal
         for value, timestamp in elements:
@@ -108,8 +111,10 @@ class BroadcastInvoker(UserFunctionInvoker):
                 parts.outputs.emit(results, GROUP_KEY)
         except Exception as error:
             if element.is_local and parts.current.key is NO_KEY:
-                parts.current.key = GROUP_KEY  # it has looked at keys
+                # The dead letter gets the whole key group, since the call has read keys of it.
+                parts.current.key = GROUP_KEY
             self._fail(error, "process_broadcast_element", element.value, element.value, BROADCAST)
+            # The call was undone here, so the other key groups must not repeat its writes.
             element.changes.clear()
         finally:
             if guard is not None:
@@ -117,7 +122,7 @@ class BroadcastInvoker(UserFunctionInvoker):
             parts.current.key, clock.timestamp = NO_KEY, None
 
     def repeat(self, called: Called) -> None:
-        """Make a call again that failed elsewhere, as `UserFunctionInvoker` does."""
+        """Repeat a call that failed elsewhere, as `UserFunctionInvoker` does."""
         if called.kind != BROADCAST:
             super().repeat(called)
             return
@@ -130,8 +135,8 @@ class BroadcastInvoker(UserFunctionInvoker):
                 parts.outputs.emit(results, GROUP_KEY)
             if element.is_local and called.key is NO_KEY:
                 msg = (
-                    "this failure snapshot has the broadcast states and no keys, for the call that failed "
-                    "looked at none, got a call of apply_to_keyed_state; restore a savepoint"
+                    "this failure snapshot has the broadcast states only, since the call that "
+                    "failed read no keys, got a call of apply_to_keyed_state; restore a savepoint"
                 )
                 raise StateAccessError(msg)
         finally:
@@ -154,9 +159,9 @@ class BroadcastInvoker(UserFunctionInvoker):
             given = function(thaw(key), state)
             if given is not None:
                 msg = (
-                    "the function of apply_to_keyed_state gives nothing, got "
-                    f"{short_repr(given)} for key {short_repr(thaw(key))}; collect what is to be put out "
-                    "in a list, and yield it afterwards"
+                    "the function of apply_to_keyed_state must return None, got "
+                    f"{short_repr(given)} for key {short_repr(thaw(key))}; append outputs to a list, "
+                    "and yield them afterwards"
                 )
                 raise OutputError(msg)
         current.key = NO_KEY
@@ -180,8 +185,8 @@ class BroadcastStates:
     """Makes each broadcast state of an operator once.
 
     Args:
-        descriptors: All that `broadcast` was given.
-        tables: The backend, which makes a table for each.
+        descriptors: The descriptors that the user gave to `broadcast`.
+        tables: The backend, which makes a table for each state.
         on_table: Fills each new table with its restored entries.
     """
 
@@ -192,7 +197,7 @@ class BroadcastStates:
         on_table: Callable[[TableSpec], None],
     ) -> None:
         self.journal = Journal()
-        """The writes that elements of the broadcast input have made in this task."""
+        """The writes that elements of the broadcast input made in this task."""
         self._states: dict[str, _StateViews] = {}
         for each in descriptors:
             spec = broadcast_spec(each)
@@ -230,14 +235,14 @@ class BroadcastStates:
         ):
             msg = (
                 f"get_broadcast_state takes a descriptor that broadcast(...) was given, got "
-                f"{short_repr(descriptor)}; it was given those of {sorted(self._states)}: name it there"
+                f"{short_repr(descriptor)}; add it there, next to {sorted(self._states)}"
             )
             raise DeclarationError(msg)
         return made
 
 
 class KeyedReadContext(ClockReadings, CallContext, KeyedBroadcastProcessFunction.OnTimerContext):
-    """A `CallContext` that also gives the broadcast states, to be read."""
+    """A `CallContext` that also gives the broadcast states, for reading."""
 
     def __init__(
         self,
@@ -253,7 +258,7 @@ class KeyedReadContext(ClockReadings, CallContext, KeyedBroadcastProcessFunction
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> ReadOnlyBroadcastState[K, V]:
-        """Return the declared broadcast state, to be read."""
+        """Return the declared broadcast state, for reading."""
         return self._broadcast.to_read(state_descriptor)
 
 
@@ -274,7 +279,7 @@ class UnkeyedReadContext(ClockReadings, BaseBroadcastProcessFunction.ReadOnlyCon
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> ReadOnlyBroadcastState[K, V]:
-        """Return the declared broadcast state, to be read."""
+        """Return the declared broadcast state, for reading."""
         return self._broadcast.to_read(state_descriptor)
 
 
@@ -282,7 +287,9 @@ class BroadcastSideContext(ClockReadings, KeyedBroadcastProcessFunction.Context)
     """The context of a call of `process_broadcast_element`.
 
     Args:
-        apply: Carries out `apply_to_keyed_state`; None where there are no keys.
+        clock: The clock of the operator.
+        broadcast: The broadcast states, which the call may write.
+        apply: Carries out `apply_to_keyed_state`; None if the function has no keys.
     """
 
     def __init__(self, clock: Clock, broadcast: BroadcastStates, apply: Apply | None) -> None:
@@ -297,13 +304,13 @@ class BroadcastSideContext(ClockReadings, KeyedBroadcastProcessFunction.Context)
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> BroadcastState[K, V]:
-        """Return the declared broadcast state, to be read and written."""
+        """Return the declared broadcast state, for reading and writing."""
         return self._broadcast.to_write(state_descriptor)
 
     def apply_to_keyed_state(
         self, state_descriptor: StateDescriptor[Any], function: Callable[[Any, Any], None]
     ) -> None:
-        """Call a function with each key of the current key group that has the state, and the state."""
+        """Call a function with the state, for each key of the current key group that has it."""
         if self._apply is None:
             msg = (
                 "apply_to_keyed_state is for a KeyedBroadcastProcessFunction, got a call by a "
@@ -321,10 +328,10 @@ class BroadcastElement:
     """An element of the broadcast input that was processed in one key group.
 
     Args:
-        value: The element.
+        value: The element that the function got.
         timestamp: The event time in ms, or None.
         changes: The writes, in order: each is a call that writes into the current key group.
-        is_local: Whether the element looked at the state of the key group's keys.
+        is_local: Whether the call read the state of the key group's keys.
     """
 
     value: Any
@@ -342,7 +349,7 @@ class Journal:
         self._written: BroadcastElement | None = None
 
     def next_of(self, index: int) -> BroadcastElement | None:
-        """Return the next element of a key group, or None if no group of the task has had it.
+        """Return the next element of a key group, or None if it is new to the task.
 
         Args:
             index: The number of the key group.
@@ -352,13 +359,13 @@ class Journal:
         return self._elements[at] if at < len(self._elements) else None
 
     def begin(self, value: Any, timestamp: int | None) -> BroadcastElement:
-        """Begin an element that is new to the task: its writes are recorded until `end`."""
+        """Begin an element that is new to the task, and record its writes until `end`."""
         self._written = BroadcastElement(value, timestamp)
         self._elements.append(self._written)
         return self._written
 
     def end(self) -> None:
-        """End the element: writes from now on repeat recorded ones."""
+        """End the element: later writes are repetitions, so they are not recorded."""
         self._written = None
 
     def write(self, change: Callable[[], None]) -> None:
@@ -380,13 +387,13 @@ class Journal:
 
 @attrs.frozen
 class JournaledTable:
-    """A table whose writes go to the journal, too; it has what a map uses of `Table`.
+    """A table whose writes also go to the journal; it has the methods of `Table` that a map uses.
 
     Entries are immutable, so a repeated write stores what the first one stored.
 
     Args:
-        table: Writes into whichever key group is current, also when a write is repeated.
-        journal: Records the writes.
+        table: Writes into the current key group, also when a write is repeated.
+        journal: Records each write, to repeat it in other key groups.
     """
 
     _table: Table
@@ -414,7 +421,7 @@ class JournaledTable:
         self._change(lambda: self._table.put(user_key, entry))
 
     def delete(self, user_key: Hashable) -> None:
-        """Remove an entry; do nothing where there is none."""
+        """Remove an entry; do nothing if it does not exist."""
         self._change(lambda: self._table.delete(user_key))
 
     def clear(self) -> None:

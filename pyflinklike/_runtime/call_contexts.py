@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contexts of a function: its task, states and metrics in `open`, and `ctx` in every other call.
 
-One object serves all calls of an operator.  The class of a context follows from the function:
-with keys, with keys and namespaces, or without keys.
+One object of each kind serves all calls of an operator.  Its class depends on the function: there
+are contexts for functions with keys, with keys and namespaces, and without keys.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ class TaskInfo:
         parallelism: The number of instances that run side by side.
         max_parallelism: The number of key groups.
         attempt: The number of earlier attempts of this task.
-        job_parameters: The answers of `get_job_parameter`.
+        job_parameters: The values that `get_job_parameter` returns, by name.
         key_columns: Names and types of the columns that make the key; empty without columns.
-        batch: The number of the micro-batch; None where there is none.
+        batch: The number of the micro-batch; None for a host without micro-batches.
     """
 
     name: str
@@ -111,17 +111,18 @@ class TaskInfo:
 
 @attrs.frozen
 class OperatorParts:
-    """The parts of an operator that every caller of a function works with.
+    """The parts of an operator that every function invoker works with.
 
     Args:
         key_type: Thaws keys for messages.
-        current: Holds the current key, which the caller assigns.
-        clock: Holds the timestamp of the current element, which the caller assigns.
-        context: The `ctx` of the function.
+        current: Holds the current key, which the invoker assigns.
+        clock: Holds the timestamp of the current element, which the invoker assigns.
+        context: The `ctx` that the function gets.
         before_every_call: Functions to call before every record and timer; the list may grow.
-        metrics: Count the timers that fire.
-        outputs: Gather outputs until the host takes them.
-        guard: Undoes calls that fail, where they become dead letters; else None.
+        metrics: Counts the timers that fire.
+        outputs: Gathers outputs until the host takes them.
+        guard: Undoes failed calls and turns them into dead letters.  If None, a failed call fails
+            the query.
     """
 
     key_type: TypeInformation
@@ -135,13 +136,13 @@ class OperatorParts:
 
 
 class OperatorRuntimeContext(RuntimeContext):
-    """Answers a function's questions, and makes each of its states once.
+    """Answers the questions of a function about its task, and makes each of its states once.
 
     Args:
-        task: The task that the function is told of.
+        task: The task that this instance serves.
         surroundings: The parts of the operator that states and stores need.
-        assembled: Is filled with the states by name.
-        extensions: What has joined the operator; the first store that is declared adds an entry.
+        assembled: The states by name; this object adds an entry for each new state.
+        extensions: The extensions of the operator; the first store that is declared adds one.
     """
 
     def __init__(
@@ -162,11 +163,11 @@ class OperatorRuntimeContext(RuntimeContext):
         self.assembled = assembled
         """The states made so far, by name."""
         self.extensions = extensions
-        """What has joined the operator; the list may grow."""
+        """The extensions of the operator; the list may grow."""
         self.before_every_call: list[Callable[[], None]] = []
         """The steps of TTL, and of stores if there are any, before every record and timer."""
         self.task_answers: dict[str, int] = {}
-        """The fields that the function has asked for, of those that differ from task to task."""
+        """The fields of the task that the function asked for, if they differ from task to task."""
 
     @property
     def task(self) -> TaskInfo:
@@ -178,7 +179,7 @@ class OperatorRuntimeContext(RuntimeContext):
         self._task = task
 
     def fits(self, task: TaskInfo) -> bool:
-        """Return whether a task agrees with all that the function was told of its own."""
+        """Return whether a task has the same values as the function got from its own task."""
         return all(getattr(task, name) == value for name, value in self.task_answers.items())
 
     def get_task_name(self) -> str:
@@ -195,13 +196,13 @@ class OperatorRuntimeContext(RuntimeContext):
 
     def get_index_of_this_subtask(self) -> int:
         """Return the number of this instance, from 0."""
-        # Noted, since a function that stays open for another task would go by a wrong number.
+        # Noted: a function that stays open for a task of another index would use a wrong number.
         self.task_answers["index"] = self._task.index
         return self._task.index
 
     def get_attempt_number(self) -> int:
         """Return the number of earlier attempts of this task."""
-        # Noted as well: the second attempt of a task once took itself for the first.
+        # Noted as well: a function that stays open would take the second attempt for the first.
         self.task_answers["attempt"] = self._task.attempt
         return self._task.attempt
 
@@ -238,7 +239,7 @@ class OperatorRuntimeContext(RuntimeContext):
     def get_store(self, store_descriptor: StoreDeclaration[S]) -> S:
         """Return the declared store: the same object for the same declaration."""
         name = getattr(store_descriptor, "name", None)
-        # A store's other tables are called `<name>/...`.
+        # A store may have more tables, which are named `<name>/...`.
         taken = [each for each in self.assembled if each.partition("/")[0] == name]
         if taken:
             msg = f"{taken[0]!r} is already declared as a state, got a store {name!r}; rename one"
@@ -265,18 +266,19 @@ class OperatorRuntimeContext(RuntimeContext):
         return list(dict.fromkeys(key for key, _, _ in self._backend.table(spec).scan()))
 
     def end_open(self) -> None:
-        """End `open` of the function, after which its descriptors may be used elsewhere.
+        """End `open` of the function; from then on other functions may use its descriptors.
 
         Raises:
-            DeclarationError: A descriptor got another TTL than the state that was made of it.
+            DeclarationError: A descriptor got its TTL only after its state was made.
         """
-        # Only here, since a program may share a descriptor between functions that are open.
+        # Not checked later: a program may give the descriptor to another function, with another
+        # TTL.
         taken, self._taken = self._taken, []
         for each in taken:
             made = self.assembled.get(each.name)
             if made is not None and each.ttl_config != made.ttl_config:
                 msg = (
-                    f"state {each.name!r} was made of its descriptor with ttl={made.ttl_config!r}, "
+                    f"state {each.name!r} was made from its descriptor with ttl={made.ttl_config!r}, "
                     f"got enable_time_to_live({each.ttl_config!r}) afterwards; call it before open() "
                     "obtains the state"
                 )
@@ -292,7 +294,7 @@ class OperatorRuntimeContext(RuntimeContext):
             return assembled.check(descriptor)
         if any(descriptor.name in each for each in self.extensions):
             msg = (
-                f"{descriptor.name!r} is already declared as a store, or part of one, "
+                f"{descriptor.name!r} is already declared as a store or as part of one, "
                 "got a state of that name; rename one"
             )
             raise DeclarationError(msg)
@@ -311,10 +313,10 @@ class OperatorRuntimeContext(RuntimeContext):
 
 
 def _check_store(descriptor: Any) -> None:
-    """Refuse what declares no store.
+    """Refuse an object that does not declare a store.
 
     Raises:
-        DeclarationTypeError: It is no descriptor of a kind of store.
+        DeclarationTypeError: It is not a descriptor of a kind of store.
     """
     if isinstance(descriptor, type) or not hasattr(descriptor, "noun"):
         remedy = "for example KeyValueStoreDescriptor(name, key_type, value_type)"
@@ -371,7 +373,7 @@ class CallContext(KeyedProcessFunction.OnTimerContext):
 
 
 class ClockReadings:
-    """The times of contexts that have no timer service to ask for them."""
+    """The clock times, for contexts without a timer service."""
 
     _clock: Clock
 
@@ -437,6 +439,7 @@ class NamespacedOperatorContext(OperatorRuntimeContext, NamespacedRuntimeContext
         if isinstance(descriptor, StateDescriptor):
             owner = self._reserved.get(descriptor.name)
             if owner is not None and owner is not descriptor:
+                # The windows have states of their own beside the user's.
                 msg = f"{descriptor.name!r} is the name of a state of the windows' own, got a state"
                 raise DeclarationValueError(f"{msg} of that name; choose another name")
         return super()._get(descriptor, wanted)
@@ -485,7 +488,7 @@ class UnkeyedCallContext(ProcessFunction.Context):
 
 
 class UnkeyedOperatorContext(OperatorRuntimeContext):
-    """An `OperatorRuntimeContext` without states and stores, all of which belong to keys."""
+    """An `OperatorRuntimeContext` without states and stores, since these belong to keys."""
 
     def get_store(self, store_descriptor: Any) -> NoReturn:
         """Refuse every store.
@@ -501,29 +504,30 @@ class UnkeyedOperatorContext(OperatorRuntimeContext):
 
 def _no_keys(noun: str, descriptor: Any) -> DeclarationError:
     return DeclarationError(
-        f"a {noun} belongs to keys, got {short_repr(descriptor)} in a function whose elements have none; "
+        f"a {noun} belongs to keys, got {short_repr(descriptor)} in a function whose elements have no keys; "
         "call key_by before, and give a function for keyed streams"
     )
 
 
-# What joins an operator
+# Extensions of an operator
 
 
 @attrs.frozen(kw_only=True)
 class Surroundings:
-    """The parts of an operator that its states, and what joins it, find around them.
+    """The parts of an operator that its states and extensions use.
 
     Args:
-        backend: Holds the tables.
+        backend: Makes the tables, and holds their entries.
         clock: Has both times; an extension never asks for the processing time.
         key_type: Thaws the current key.
         application: The name of the operator, the first part of changelog names.
-        on_table: Is called for each new table, to fill it with what was restored.
+        on_table: Fills a new table with its restored entries.
         emit: Sends a value to a side output; the last argument is the key that it belongs to.
         wants: Returns whether the side output of a tag id is read.
         timestamp: Returns the time of the current element or timer in ms, or None.
         position: Returns the first segment that the working state lacks, by key group.
-        write_buffer: Holds what a call has written until it succeeds; None if writes pass at once.
+        write_buffer: Holds the writes of a call until it succeeds; None if they go to the tables at
+            once.
     """
 
     backend: Tables

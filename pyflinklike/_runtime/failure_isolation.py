@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of a function that happen as a whole or not at all, for dead letters.
 
-Between two calls everything is as the last call that succeeded left it.  `begin` marks that state,
-`undo` goes back to it, `fail` puts out the dead letter, `end` ends the last call.  What a call changes
-is in four places: tables (`BufferedTables`), timers beside their tables, outputs, and the user's
-metrics; what stores keep beside their tables changes when the call has succeeded.
+If a call fails, the operator must look as if the call had never been made; then the query can go on
+with the next record.  A call changes four things: tables (`BufferedTables`), the heaps of timers
+beside their tables, outputs, and the user's metrics.  `begin` notes how all four are, `undo` goes
+back to it, `fail` puts out the dead letter, and `end` ends the last call.  Stores change what they
+keep beside their tables only after the call has succeeded.
 
-A call of a program of ours, such as the windows, holds calls of the user's function that fail
-alone.  `mark` marks the beginning of such a *part*: `undo` goes back to it, and the program goes on.
-A failure snapshot has what there was before the whole call, which is what a harness makes again.
+A call of a program of ours, such as the windows, may call the user's function several times.  Each
+of these calls can fail alone: `mark` notes the beginning of such a *part*, `undo` goes back to it,
+and the program goes on.  A failure snapshot holds the state before the whole call, because that is
+the call which a harness can repeat.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ from pyflinklike.types.row import row_class
 
 __all__ = ["DeadLetterWriter", "FailureIsolation", "is_of_a_record"]
 
+# A program that is declared wrongly, damaged state or a lack of memory would make a dead letter of
+# every record, so these errors fail the query.
 _NOT_OF_A_RECORD = (
     DeclarationError,
     CorruptStateError,
@@ -51,23 +55,24 @@ _NOT_OF_A_RECORD = (
     OutputError,
     MemoryError,
 )
+# A deep recursion has a traceback of megabytes; its end, which is kept, names the line that raised.
 _MOST_TRACEBACK = 8_000
 _NO_SIDES: Mapping[str, int] = {}
 _NONE_LEFT: Iterator[Any] = iter(())
 
 
 def is_of_a_record(error: BaseException) -> bool:
-    """Return whether an error is a record's, and not one that fails the query whatever was processed."""
+    """Return whether an error may depend on the record; the others fail the query in any case."""
     return not isinstance(error, _NOT_OF_A_RECORD)
 
 
 class DeadLetterWriter:
-    """Writes dead letters, and counts them against the bound that the user wants.
+    """Writes dead letters, and counts them against the bound that the user chose.
 
     Args:
-        letters: What the user wants.
-        clock: Tells the times of a letter.
-        metrics: Count the letters.
+        letters: The side output and the bound that the user chose.
+        clock: Has the watermark and the processing time of a letter.
+        metrics: Counts the letters for the host.
         operator: The name of the operator.
         key_names: The names of the columns of the key.
     """
@@ -82,7 +87,7 @@ class DeadLetterWriter:
     ) -> None:
         self.letters = letters
         self.batch: int | None = None
-        """The number of the micro-batch, if the host has told."""
+        """The number of the micro-batch; None for a host without micro-batches."""
         self._clock = clock
         self._metrics = metrics
         self._operator = operator
@@ -93,28 +98,28 @@ class DeadLetterWriter:
         self._letters = self._calls = 0
         self._at_group = self._of_group = NO_LETTERS
         self._before: dict[int, LetterCounts] = {}
-        self._told = ""
+        self._last_message = ""
 
     def watch(self, metrics: MetricGroup) -> None:
-        """Undo what a call that fails has counted in the user's metrics, too."""
+        """Also undo what a failed call counted in the user's metrics."""
         self._user_metrics, self._registered = metrics, metrics.registered
 
-    def _count(self, told: str) -> None:
+    def _count(self, message: str) -> None:
         """Count a letter.
 
         Raises:
-            UserFunctionError: There are more than the user wants.
+            UserFunctionError: There are more letters than the user allows.
         """
         self._letters += 1
         self._metrics.dead_letters += 1
         if self.letters.per == "batch" and self._letters > self.letters.at_most:
-            raise self._too_many(f"{self._letters:,} in a task of a micro-batch", told)
-        self._told = told
+            raise self._too_many(f"{self._letters:,} in a task of a micro-batch", message)
+        self._last_message = message
 
     def _facts(
         self, error: Exception, method: str, subject: str, timestamp: int | None
     ) -> tuple[Any, ...]:
-        """Return the columns of a letter behind those of the key, but the failure_snapshot."""
+        """Return the columns of a letter between its key and the failure snapshot."""
         clock = self._clock
         return (
             self._operator,
@@ -144,16 +149,17 @@ class DeadLetterWriter:
 
         Args:
             index: The number of the key group.
-            counts: What `end_group` returned for it in the micro-batch before.
+            counts: The counts that `end_group` returned for it in the micro-batch before.
         """
+        # A task may load a key group twice; the second time `counts` has letters of this task.
         self._at_group, self._of_group = LetterCounts(self._letters, self._calls), counts
         self._before.setdefault(index, counts)
 
     def end_group(self) -> LetterCounts:
-        """Return the letters of the key group that the next micro-batch has to know.
+        """Return the counts of the key group that the next micro-batch goes on with.
 
-        A micro-batch may have few records.  So they are added up until there are so many that ten
-        letters are the share that the user wants.
+        One micro-batch may have too few records to judge a share.  So calls are added up until ten
+        letters would be the share that the user allows.
         """
         at, of = self._at_group, self._of_group
         letters = of.letters + self._letters - at.letters
@@ -163,10 +169,10 @@ class DeadLetterWriter:
         return LetterCounts(letters, calls)
 
     def check_share(self) -> None:
-        """Check the share of letters at the end of a task: of this micro-batch, and of the last ones.
+        """Check the share of letters at the end of a task, alone and with the last micro-batches.
 
         Raises:
-            UserFunctionError: There are more letters than the user wants.
+            UserFunctionError: There are more letters than the user allows.
         """
         if self.letters.per != "record" or not self._letters:
             return
@@ -179,9 +185,9 @@ class DeadLetterWriter:
         )
         for found, among, which in ((letters, calls, ""), with_before):
             if found > max(FEW, self.letters.at_most * among):
-                raise self._too_many(f"{found:,} of {among:,}{which}", self._told)
+                raise self._too_many(f"{found:,} of {among:,}{which}", self._last_message)
 
-    def _too_many(self, got: str, told: str) -> UserFunctionError:
+    def _too_many(self, got: str, message: str) -> UserFunctionError:
         letters = self.letters
         rule = (
             f"at most {letters.at_most:.2%} of the records and timers of a task"
@@ -190,7 +196,7 @@ class DeadLetterWriter:
         )
         return UserFunctionError(
             f"operator {self._operator!r}: DeadLetters takes {rule}, got {got}; mend the function, or "
-            f"raise at_most. The last one: {told}"
+            f"raise at_most. The last one: {message}"
         )
 
 
@@ -198,14 +204,14 @@ class CallMark(NamedTuple):
     """The beginning of a part of a call.
 
     Args:
-        write_buffer: What the call had written.
-        timers: How many changes of timers of each domain it had made.
+        write_buffer: The point in the write buffer to go back to.
+        timers: How many changes of timers of each domain the call had made.
         main: How many main outputs there were.
-        side: How many side outputs of each tag.
-        counted: What the user's metrics had counted.
-        letters: How many letters there were of parts of the call.
-        key: The current key.
-        namespace: The current namespace.
+        side: How many side outputs there were, by tag id.
+        counted: The values of the user's metrics.
+        letters: How many parts of the call had become dead letters.
+        key: The key that was current, frozen.
+        namespace: The namespace that was current.
     """
 
     write_buffer: StageMark
@@ -219,18 +225,18 @@ class CallMark(NamedTuple):
 
 
 class FailureIsolation(DeadLetterWriter):
-    """Makes dead letters of calls that fail.
+    """Turns failed calls into dead letters.
 
     Args:
-        letters: What the user wants.
-        write_buffer: The tables of the operator.
+        letters: The side output and the bound that the user chose.
+        write_buffer: Holds the writes of a call until it succeeds.
         queues: The timers of both domains.
-        outputs: Gather what the function yields.
-        clock: Tells the times of a letter.
-        metrics: Count the letters.
+        outputs: Gathers the outputs of the function.
+        clock: Has the watermark and the processing time of a letter.
+        metrics: Counts the letters for the host.
         operator: The name of the operator.
         key_names: The names of the columns of the key.
-        failure snapshots: Makes the failure snapshots of letters; None for letters without one.
+        failure_snapshots: Makes the failure snapshots of letters; None for letters without one.
     """
 
     def __init__(
@@ -266,7 +272,7 @@ class FailureIsolation(DeadLetterWriter):
 
     def begin(self) -> None:
         """Begin a call."""
-        # Runs for every record.
+        # This runs for every record, so it touches only what the call before has changed.
         self._calls += 1
         write_buffer = self._write_buffer
         self.namespace = self._current.namespace
@@ -274,6 +280,7 @@ class FailureIsolation(DeadLetterWriter):
             try:
                 write_buffer.commit()
             except BaseException:
+                # The backend failed, not this record: `may_keep` must not make a letter of it.
                 self._has_begun = False
                 raise
         write_buffer.is_open = True
@@ -290,11 +297,11 @@ class FailureIsolation(DeadLetterWriter):
             self._counted = self._user_metrics.mark()
 
     def count_calls(self, calls: int) -> None:
-        """Count calls that cannot fail any more, and were made without `begin`."""
+        """Count calls that were made without `begin`, because they cannot fail any more."""
         self._calls += calls
 
     def end(self) -> None:
-        """End the last call: what is written from now on is written at once."""
+        """End the last call; from now on writes go to the tables at once."""
         write_buffer = self._write_buffer
         if write_buffer.has_changed:
             write_buffer.commit()
@@ -305,12 +312,11 @@ class FailureIsolation(DeadLetterWriter):
             self._processing_changes.clear()
 
     def may_keep(self, error: BaseException) -> bool:
-        """Return whether an error is that of a record, and no reason to fail."""
-        # What the call before has written may fail to reach the backend: that is no record's error.
+        """Return whether an error may become a dead letter, because it belongs to a record."""
         return self._has_begun and is_of_a_record(error)
 
     def give_up(self) -> None:
-        """Undo what waits of a call whose error fails the query."""
+        """Drop the buffered writes of a call whose error fails the query."""
         self._write_buffer.drop()
         self.end()
         self._has_begun = True
@@ -318,25 +324,27 @@ class FailureIsolation(DeadLetterWriter):
     # Parts of a call
 
     def follow(self, values: Sequence[Any]) -> Iterator[Any]:
-        """Return an iterator over the values of records, by which `value` knows the current one."""
+        """Return an iterator over the values of records; `value` finds the current one by it."""
         self._values, self._next_value = values, iter(values)
         return self._next_value
 
     def follow_one(self, value: Any) -> None:
-        """Do so for a single record, whose call is under way."""
+        """Note the value of a single record, whose call is under way."""
         self._values, self._next_value = (value,), _NONE_LEFT
 
     def value(self) -> Any:
         """Return the value of the record whose call is under way."""
+        # An iterator of a list knows how many values are left, so no call has to count.
         return self._values[-1 - length_hint(self._next_value)]
 
     def settle(self) -> None:
-        """Have all stand that the call has done so far: it was its own, or of parts that are over.
+        """Keep all that the call has done so far, even if a later part of it fails.
 
-        The failure snapshot of a later part begins here.
+        The failure snapshot of a later part holds the state at this point.
         """
         namespace = self.namespace
         self.begin()
+        # `begin` counts a call, but the same call goes on.
         self._calls -= 1
         self.namespace = namespace
 
@@ -356,13 +364,13 @@ class FailureIsolation(DeadLetterWriter):
         )
 
     def refuse(self) -> None:
-        """Fail the query with the error that is on its way, whatever it is."""
+        """Let the error that is on its way fail the query, whatever it is."""
         self._has_begun = False
 
     def fail(
         self,
         error: Exception,
-        told: str,
+        message: str,
         called: Called,
         shown_key: Any,
         method: str,
@@ -370,21 +378,21 @@ class FailureIsolation(DeadLetterWriter):
         *,
         is_part: bool,
     ) -> None:
-        """Put out a dead letter of a call that was undone.
+        """Put out the dead letter of a call that was undone.
 
         Args:
-            error: What the function raised.
-            told: The text of the error that would have failed the query.
-            called: The call.
-            shown_key: The key in the user's form; None where there is none.
-            method: The name of the method.
-            subject: What it was called with, as the letter shows it.
-            is_part: Whether a part of the call failed, and not the whole call.
+            error: The error that the function raised.
+            message: The text of the error that would have failed the query.
+            called: The call that failed.
+            shown_key: The key in the user's form; None for a call without a key.
+            method: The name of the method that was called.
+            subject: The argument of that call, as the letter shows it.
+            is_part: Whether only a part of the call failed.
 
         Raises:
-            UserFunctionError: There are more than the user wants.
+            UserFunctionError: There are more letters than the user allows.
         """
-        self._count(told)
+        self._count(message)
         self._letters_of_parts += is_part
         keys = shown_key if len(self._key_names) > 1 else (shown_key,)
         facts = self._facts(error, method, subject, called.timestamp)
@@ -392,7 +400,7 @@ class FailureIsolation(DeadLetterWriter):
         self._outputs.emit_side((self.letters.tag, letter), called.key)
 
     def undo(self, mark: CallMark | None) -> None:
-        """Undo a call, or what it did since a mark, and the letters of its parts since then."""
+        """Undo a call, or all since a mark of it, including the letters of its parts."""
         if mark is None:
             self._write_buffer.drop()
             timers: tuple[int, ...] = (0, 0)
@@ -412,10 +420,11 @@ class FailureIsolation(DeadLetterWriter):
         self._letters_of_parts = letters
 
     def _failure_snapshot(self, called: Called) -> bytes | None:
-        """Return the failure snapshot of a call, made of what there was before it."""
+        """Return the failure snapshot of a call, with the state before the call."""
         if self._failure_snapshots is None:
             return None
         changes = [list(queue.changes) for queue in self._queues]
+        # If only a part failed, the changes of the call itself stand; they are away for a moment.
         for queue in self._queues:
             queue.undo_changes()
         try:

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failure snapshots: a call that failed and what it began with, as bytes.
+"""Failure snapshots: a failed call and the state before it, as bytes.
 
-A dead letter carries a failure snapshot, from which a harness makes the call again: the element or timer, the
-times, and what the states, stores and timers of the key held before the call, under all namespaces
-of the key.  If that is larger than the user wants, there is no failure snapshot.
+A dead letter carries a failure snapshot, from which a harness can repeat the call.  It holds the
+element or timer, the times, and the entries that the states, stores and timers of the key had
+before the call, in all namespaces of the key.  If it would be larger than the user allows, the
+letter has no failure snapshot.
 
-An element of a broadcast input has no key.  Its failure snapshot has the broadcast states; if the call looked
-at the states of keys, it has the whole key group.
+An element of a broadcast input has no key.  Its failure snapshot has the broadcast states; if the
+call read the states of keys, it has the whole key group.
 
-A failure snapshot is a segment, as a log has, so that it is checked, declared and restored as any state.  It
-declares all tables of the operator, also those without entries.  Its last table is the call: one
-entry under the key, and in its namespace if there is one, with the facts of the call as MessagePack.
-The entries are in one order, whichever way the records before have gone: namespaces and timers
-ascend.
+A failure snapshot is a segment as in a log, so the code that checks and restores any state also
+checks and restores this one.  It declares all tables of the operator, even if they are empty.  Its
+last table is the call: one entry under the key (and in its namespace, if any), with the facts of
+the call as MessagePack.  Namespaces and timers ascend, so equal state gives equal bytes, whatever
+came before.
 
-The element is written as plain values if it consists of them.  Another one is pickled, unless
-the operator may not unpickle: then it is written as plain values if it has such a form.  Only a
-reader who allows pickles gets them.  A record of a function of batches is a record batch of one row
-behind its schema.
+An element that consists of plain values is written as such.  Other elements are pickled; if the
+operator may not unpickle, they are written as plain values if that is possible.  Reading a pickle
+needs `allow_pickle`.  A record of a function of batches is a record batch of one row behind its
+schema.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ __all__ = [
 ]
 
 _WHERE = "the failure snapshot of a dead letter"
-_RULE = "must be what a dead letter has"
+_RULE = "must be the bytes that a dead letter has"
 _CALL = f"{RESERVED_PREFIX}call"
 """The name of the table with the call."""
 
@@ -85,10 +86,10 @@ class Called:
 
     Args:
         kind: `ELEMENT`, `TIMER` or `BROADCAST`.
-        given: What a caller processes: an element, the pair of the number of an input and an
-            element, an Arrow record batch of one row, or the time of a timer in ms.
-        key: The key in its frozen form, or a mark for none.
-        namespace: The one that is current when a timer fires, or a mark for none.
+        given: The argument that the invoker got: an element, the pair of the number of an input and
+            an element, an Arrow record batch of one row, or the time of a timer in ms.
+        key: The key in its frozen form; `NO_KEY` or `GROUP_KEY` for a call without a key.
+        namespace: The namespace of a timer; `NO_NAMESPACE` if there is no namespace.
         timestamp: The time of the element or timer in ms, or None.
         domain: The clock that the timer follows; None for an element.
     """
@@ -107,7 +108,7 @@ class Called:
 
     @property
     def has_all_keys(self) -> bool:
-        """Whether the call is of a broadcast element and has looked at the states of keys."""
+        """Whether the call is for a broadcast element and has read the states of keys."""
         return self.kind == BROADCAST and self.key is not NO_KEY
 
 
@@ -115,9 +116,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a call that are plain values.
 
     Args:
-        inputs: The kind of the function, by its inputs.
+        inputs: The inputs that the function has, as `FunctionKind.inputs`.
         number: The number of the input, for a function of two inputs; else 0.
-        form: "plain", "pickle" or "arrow", which is how the element is written; "" for a timer.
+        form: The way in which the element is written: "plain", "pickle" or "arrow"; "" for a timer.
     """
 
     operator: str
@@ -147,13 +148,13 @@ _decode = msgspec.msgpack.Decoder(Facts).decode
 
 @attrs.frozen(kw_only=True)
 class FailedCall:
-    """A call that failed, as a failure snapshot has it.
+    """A failed call, as read from a failure snapshot.
 
     Args:
-        called: The call.
+        called: The call to repeat.
         facts: The facts of the operator and the task.
         key_type: The type of the keys.
-        state: What there was before the call.
+        state: The entries that the tables had before the call.
     """
 
     called: Called
@@ -165,12 +166,12 @@ class FailedCall:
         """Refuse a function whose declarations do not fit.
 
         Args:
-            specs: The specs of all tables that the function has declared when it was opened.
-            function: Within a window a function declares states when it is called: these are
-                checked then.
+            specs: The specs of all tables that the function declared when it was opened.
+            function: The function.  In a window, functions declare states when they are called, so
+                these are checked only then.
 
         Raises:
-            IncompatibleStateError: A state of the failure snapshot is not declared, or in another way.
+            IncompatibleStateError: A state of the failure snapshot is not declared, or differently.
         """
         declared = {each.name: Declaration.of(each, self.key_type) for each in specs}
         for held in self.state.declarations.values():
@@ -180,8 +181,8 @@ class FailedCall:
             elif not isinstance(function, NamespacedFunction):
                 names = sorted(each for each in declared if not each.startswith(RESERVED_PREFIX))
                 msg = (
-                    f"the failure snapshot of a call of {self.facts.function} takes a function that declares its "
-                    f"state {held.name!r}, got one with {names}; give the function that "
+                    f"the failure snapshot of a call of {self.facts.function} needs a function that "
+                    f"declares state {held.name!r}, got one with {names}; give the function that "
                     "failed, or declare that state"
                 )
                 raise IncompatibleStateError(msg)
@@ -200,8 +201,8 @@ class FailureSnapshotWriter:
         task: Returns the task that the operator serves now.
         clock: The clock of the operator, whose times a failure snapshot has.
         function: Returns the name of the function for messages.
-        inputs: The kind of the function, by its inputs.
-        most: The most bytes of a failure snapshot.
+        inputs: The inputs that the function has, as `FunctionKind.inputs`.
+        most: The largest size of a failure snapshot, in bytes.
     """
 
     key_type: TypeInformation
@@ -222,11 +223,12 @@ class FailureSnapshotWriter:
         """Return a failure snapshot; None if it would be too large.
 
         Args:
-            called: The call.
-            form: The form of the element.
+            called: The call that failed.
+            form: The form of the element, as in `Facts`.
             element: The element in that form.
-            tables: What there was before the call: the payloads of each table.
+            tables: Each table with its payloads from before the call.
         """
+        # The nonce is zero: a random one would make two snapshots of equal state differ.
         segment, key_type = Segment(bytes(16), b""), self.key_type
         has_namespace = called.kind == TIMER and called.namespace is not NO_NAMESPACE
         spec = _call_spec(
@@ -288,7 +290,7 @@ class FailureSnapshotMaker:
     """Makes the failure snapshots of the calls of an operator that processes single elements.
 
     Args:
-        writer: Writes them.
+        writer: Writes a call with its tables as bytes.
         staged: The tables of states and stores.
         queues: The timers of both domains.
         allow_pickle: Whether an element may be pickled.
@@ -300,7 +302,7 @@ class FailureSnapshotMaker:
     _allow_pickle: bool
 
     def make(self, called: Called) -> bytes | None:
-        """Return the failure snapshot of a call, of which the backend's tables have nothing.
+        """Return the failure snapshot of a call whose writes have been undone.
 
         Returns:
             None if the element or an entry cannot be written, or if both together are too large.
@@ -312,7 +314,7 @@ class FailureSnapshotMaker:
         former, tables = (current.key, current.namespace), []
         try:
             for table in (*self._staged.made, *(each.table for each in self._queues)):
-                # A failure snapshot has fewer entries than bytes.
+                # An entry takes at least one byte, so this many entries are too large in any case.
                 rows = list(islice(self._rows(table, called), most + 1))
                 most -= len(rows)
                 if most < 0:
@@ -335,6 +337,7 @@ class FailureSnapshotMaker:
         _, element = called.given if self._writer.inputs == "two inputs" else (0, called.given)
         forms: list[tuple[str, Callable[[Any], bytes]]] = [("plain", encode_plain)]
         if self._allow_pickle:
+            # A plain element is not pickled, so its reader needs no `allow_pickle`.
             forms.insert(is_plain(element), ("pickle", pickle.dumps))
         for form, write in forms:
             try:
@@ -344,9 +347,9 @@ class FailureSnapshotMaker:
         return "", bytes(self._writer.most + 1)
 
     def _rows(self, table: Table, called: Called) -> Iterable[Any]:
-        """Return the rows of a table that the key has: key, user key and entry of each.
+        """Return the rows of the key in a table: key, user key and entry of each.
 
-        Entries that all keys of the group share belong to each key.
+        Entries that all keys of the group share count as entries of each key.
         """
         spec, key = table.spec, called.key
         if called.has_all_keys or spec.is_replicated or (spec.per_group and called.has_key):
@@ -354,6 +357,7 @@ class FailureSnapshotMaker:
         if not called.has_key:
             return ()
         if spec.namespace_type is not None:
+            # Tables can look up a pair of key and namespace only, and the namespaces are not known.
             keyed: Any = table.scan()
             rows: Any = (each for each in keyed if each[0][0] == key)
         else:
@@ -365,11 +369,11 @@ class FailureSnapshotMaker:
 
 
 def _by_namespace(rows: Iterable[Any]) -> list[Any]:
-    """Return rows in an order that does not depend on when their namespaces came."""
+    """Return rows sorted by namespace, so that their order does not depend on earlier records."""
     rows = list(rows)
     try:
         return sorted(rows, key=lambda row: row[0][1])
-    except TypeError:  # of a class of the user that has no order
+    except TypeError:  # the user's class of windows has no order
         return sorted(rows, key=lambda row: short_repr(row[0][1]))
 
 
@@ -380,21 +384,21 @@ def read_failure_snapshot(failure_snapshot: Any, *, allow_pickle: bool) -> Faile
     """Read a failure snapshot.
 
     Args:
-        failure_snapshot: The column of a dead letter.
+        failure_snapshot: The value of a dead letter's column `failure_snapshot`.
         allow_pickle: Whether the element, keys and namespaces may be unpickled.
 
     Raises:
-        DeclarationTypeError: It is no bytes.
-        DeclarationValueError: It has a pickle, and none may be read.
+        DeclarationTypeError: The argument is not bytes.
+        DeclarationValueError: It has a pickle, and `allow_pickle` is False.
         CorruptStateError: It is damaged, or of another version.
-        IncompatibleStateError: The type of its keys is not known.
+        IncompatibleStateError: The type of its keys is unknown.
     """
     if isinstance(failure_snapshot, (bytearray, memoryview)):  # as Spark has binary columns
         failure_snapshot = bytes(failure_snapshot)
     if not isinstance(failure_snapshot, bytes):
         msg = f"a failure snapshot is the bytes of a dead letter's column, got {short_repr(failure_snapshot)}"
         why = (
-            "; it is null where snapshot_bytes was too small, or the element could not be written"
+            "; it is null if snapshot_bytes was too small, or the element could not be written"
             if failure_snapshot is None
             else "; give row.failure_snapshot"
         )
@@ -402,6 +406,7 @@ def read_failure_snapshot(failure_snapshot: Any, *, allow_pickle: bool) -> Faile
     state = read_segment(failure_snapshot, _WHERE)
     with decoding(_WHERE, _RULE):
         call = _take_call(state)
+    # Before the key is decoded, which would run a pickle already.
     if not allow_pickle:
         _refuse_pickles(_pickles_of(call.declaration, state))
     with decoding(_WHERE, _RULE):
@@ -450,7 +455,7 @@ _PICKLES = PickledByteArrayTypeInfo().signature
 
 
 def _pickles_of(call: Declaration, state: Segment) -> list[str]:
-    """Name what a reader of the key and the states would unpickle."""
+    """Name the parts that a reader of the key and the states would unpickle."""
     found = ["the key"] if _PICKLES in call.key else []
     found += ["the namespace"] if _PICKLES in call.namespace else []
     states = [
@@ -476,18 +481,18 @@ def _refuse_pickles(found: list[str]) -> None:
 
 
 def _check_batch_call(called: Called) -> None:
-    """Refuse what is no call of a function of batches: for a key, of a record or a timer."""
+    """Refuse a call that a function of batches cannot have: not for a record or timer of a key."""
     is_timer = called.kind == TIMER and None not in (called.domain, called.timestamp)
     is_record = called.kind == ELEMENT and isinstance(called.given, pa.RecordBatch)
     if not called.has_key or not (is_timer or is_record):
-        msg = f"{_WHERE} of a function of batches is of a record or timer of a key, got {called.kind!r}"
+        msg = f"{_WHERE} of a function of batches is for a record or timer of a key, got {called.kind!r}"
         raise CorruptStateError(
             f"{msg} {'with' if called.has_key else 'without'} a key; take another"
         )
 
 
 def _element_of(facts: Facts) -> Any:
-    """Return what a caller processes: the element, with the number of its input if it has one."""
+    """Return the argument for the invoker: the element, with the number of its input if any."""
     element, read = facts.element, _READERS.get(facts.form)
     if read is None:
         msg = f"{_WHERE} has an element whose form is one of {list(_READERS)}, got {facts.form!r}"
@@ -513,22 +518,23 @@ def _read_pickle(element: bytes) -> Any:
     except Exception as error:
         msg = (
             f"{_WHERE}: the class of its element must be importable, got {type(error).__name__}: "
-            f"{error}; run it where the program is"
+            f"{error}; run this with the program on sys.path"
         )
         raise IncompatibleStateError(msg) from error
 
 
 _SCHEMA = struct.Struct("<I")
-"""Before a record: the length of its schema, behind which its record batch is."""
+"""The length of the schema; the schema and then the record batch follow it."""
 
 
 def write_record(record: pa.RecordBatch) -> bytes | None:
-    """Write a record of a function of batches; None if it would not be read."""
+    """Write a record of a function of batches; None if it could not be read again."""
     schema = record.schema.serialize()
     try:
         written = b"".join((_SCHEMA.pack(schema.size), schema, record.serialize()))
         _read_record(written)
-    except (CorruptStateError, pa.ArrowException):  # of a type whose buffers are not in the batch
+    # The buffers of some types, such as dictionaries, are not in the record batch.
+    except (CorruptStateError, pa.ArrowException):
         return None
     return written
 
@@ -539,7 +545,7 @@ def _read_record(element: bytes) -> pa.RecordBatch:
         whole = pa.py_buffer(element)
         schema = pa.ipc.read_schema(whole.slice(_SCHEMA.size, size))
         record = read_checked(whole.slice(_SCHEMA.size + size), MessageLayout.of(schema))
-        # A name that is no UTF-8 raises here, and not in the function.
+        # A column name that is not UTF-8 must raise here, and not later in the user's function.
         if record.num_rows != 1 or not record.schema.names:
             got = f"{record.num_rows} of {record.num_columns} columns"
             msg = f"{_WHERE} has one record with columns, got {got}; take another letter"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of functions, and what goes with each: one entry for each kind.
+"""The kinds of functions: one entry for each, with its invoker, its harness and its contexts.
 
-The class of a function decides its kind: the entry of the first of its base classes that has one.
-A wing registers its own kind in the module that defines the function's class, so a function of that
-kind cannot exist before its entry does.
+The class of a function decides its kind: `kind_of` goes through its base classes, the nearest
+first, and takes the first entry that it finds.  A wing registers its own kind in the module that
+defines the function's class, so the entry exists before any function of that kind.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def register(kind: FunctionKind, *classes: type) -> None:
     """Add the entry of a kind.
 
     Args:
-        kind: The entry.
+        kind: The entry for these functions.
         classes: The base classes of the functions of this kind.
     """
     _KINDS.update(dict.fromkeys(classes, kind))
 
 
 def kind_of(function: Any) -> FunctionKind:
-    """Return the entry of the kind that a function is of."""
+    """Return the entry of the kind of a function."""
     bases = type(function).__mro__
     return next((_KINDS[each] for each in bases if each in _KINDS), _OTHERS)
 
@@ -67,9 +67,10 @@ def classes_of(wanted: Callable[[FunctionKind], bool]) -> tuple[type, ...]:
     """Return the base classes of the functions of some kinds.
 
     Args:
-        wanted: Returns whether an entry is one of them.
+        wanted: Returns whether to include an entry.
     """
     chosen = [each for each, kind in _KINDS.items() if wanted(kind)]
+    # Messages list these classes, so a class stands for its subclasses.
     return tuple(each for each in chosen if not _KINDS.keys() & set(each.__mro__[1:]))
 
 
@@ -86,8 +87,8 @@ def make_keyed_operator(declared: OperatorDeclaration) -> KeyedProcessOperator:
         declared: The declaration of the operator.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The declaration is wrong, as of
-            `OperatorAssembly`.
+        DeclarationTypeError, DeclarationValueError: The declaration is wrong; `OperatorAssembly`
+            says how.
     """
     kind = kind_of(declared.function)
     return kind.assembly(declared, kind).make_operator()

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the user's function: for records, for timers, at the beginning and at the end.
+"""Function invokers: they call the user's function for records and timers, and open and close it.
 
-`outputs` gather what the function yields.  An error that it raises becomes one that names the
-method, the key and the element or timer; our own errors keep their class and get a note.
+`outputs` gathers the results that the function yields.  If the function raises, the new error names
+the method, the key and the element or timer; our own errors keep their class and get a note.
 
-`UserFunctionInvoker` calls a function of one input.  Most callers of other functions subclass it, and say
-which method takes a record (`_element_call`) and how messages name it (`_name_call`).
+`UserFunctionInvoker` calls a function of one input.  Most other invokers subclass it, and say which
+method takes a record (`_element_call`) and how messages name that method (`_name_call`).
+
+The loops here run for every record, so they are written for speed: they look up nothing that stays
+the same, and enter `try` once for many records.  After a dead letter a loop goes on with the record
+behind it, because the iterator over the records outlives the `try`.
 """
 
 from __future__ import annotations
@@ -50,13 +54,13 @@ __all__ = [
 
 @attrs.frozen
 class FunctionInvoker(ABC):
-    """Calls one function, of which the operator knows nothing else.
+    """Calls one function; the operator knows the function only through this interface.
 
-    The caller alone knows which methods the function has, and what the value of a record is to it.
+    The invoker alone knows which methods the function has, and what a record holds.
 
     Args:
-        function: The user's function.
-        parts: The parts of the operator.
+        function: The function of the user or of a program, such as the windows.
+        parts: The parts of the operator that the calls use.
     """
 
     function: Any
@@ -110,8 +114,8 @@ class FunctionInvoker(ABC):
             timestamps: The event times in ms, None for an element without event time.
 
         Raises:
-            UserFunctionError: The function raised; its writes stay in the working state, which
-                the host must then not commit.
+            UserFunctionError: The function raised.  Its writes stay in the working state, which the
+                host must then not commit.
         """
 
     @abstractmethod
@@ -127,7 +131,7 @@ class FunctionInvoker(ABC):
         """Fire the due timers of a queue, and return their number.
 
         Args:
-            queue: One of the two queues of the current group, in the form that the caller needs.
+            queue: One of the two queues of the current group, in the form that the invoker needs.
             now: The time of its domain in ms.
 
         Raises:
@@ -136,10 +140,10 @@ class FunctionInvoker(ABC):
 
     @abstractmethod
     def repeat(self, called: Called) -> None:
-        """Make a call again that failed elsewhere, and gather its outputs.
+        """Repeat a call that failed elsewhere, and gather its outputs.
 
-        What the function raises comes as it is.  Nothing expires before the call: what the state
-        was when the call failed is what the function finds.
+        An error of the function passes unchanged.  No entry expires before the call, so the
+        function finds the state that it had when the call failed.
         """
 
     def name(self) -> str:
@@ -157,12 +161,13 @@ class UserFunctionInvoker(FunctionInvoker):
         """Process records of the current group, in order."""
         parts = self._parts
         current, clock, context, outputs = parts.current, parts.clock, parts.context, parts.outputs
-        # Asked once for a batch: one loop serves all kinds of functions, and costs none a call more.
+        # Chosen once for a batch, so that one loop serves all kinds of functions at no extra call.
         process_element, before = self._element_call(), parts.before_every_call
         emit_main, emit_key = outputs.main.append, outputs.keys.append
         value: Any = None
         if parts.guard is not None:
-            # What cannot be read fails here, and not as if the call before it had failed.
+            # A host may decode records as they are read: errors of that must not look like the
+            # call's.
             keys, values, timestamps = list(keys), list(values), list(timestamps)
             values = parts.guard.follow(values)
         records = zip(keys, values, timestamps)
@@ -179,7 +184,7 @@ class UserFunctionInvoker(FunctionInvoker):
                             continue
                         if results.__class__ is not GeneratorType:
                             check_results(results)
-                        for result in results:  # `Outputs.emit` written out: a call per record less
+                        for result in results:  # `Outputs.emit` written out: saves a call
                             kind = result.__class__
                             if kind is tuple and result and result[0].__class__ is OutputTag:
                                 outputs.emit_side(result, current.key)
@@ -196,7 +201,8 @@ class UserFunctionInvoker(FunctionInvoker):
 
     def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
         """Return a function that processes a single record of the current group."""
-        # Hosts call the returned function for every record, so it looks up nothing that stays the same.
+        # Hosts call the returned function for every record, so all that stays the same is looked up
+        # here.
         parts = self._parts
         current, clock, context = parts.current, parts.clock, parts.context
         emit, before, guard = parts.outputs.emit, parts.before_every_call, parts.guard
@@ -204,7 +210,8 @@ class UserFunctionInvoker(FunctionInvoker):
 
         def process_one(key: Any, value: Any, timestamp: int | None) -> None:
             nonlocal process_element
-            # Asked at the first record, since this function is made before `open`.
+            # Looked up at the first record: `open`, which may assign methods, runs after this is
+            # made.
             if process_element is None:
                 process_element = self._element_call()
             current.key, clock.timestamp = key, timestamp
@@ -250,14 +257,14 @@ class UserFunctionInvoker(FunctionInvoker):
                             emit(results, current.key)
                     is_over = True
                 except Exception as error:
-                    if getgeneratorstate(due) == GEN_CLOSED:  # no call raised, but the queue
+                    if getgeneratorstate(due) == GEN_CLOSED:  # the queue raised, and not a call
                         self._explain(error, "on_timer", timestamp)
                         raise
                     self._fail(error, "on_timer", timestamp, timestamp, TIMER)
         finally:
             if parts.guard is not None:
                 parts.guard.end()
-            due.close()  # if a call raised: timers not yet given stay due
+            due.close()  # if a call raised, the timers behind it stay due
             current.key = NO_KEY
             context.domain = context.fired_at = None
         parts.metrics.timers_fired += fired
@@ -271,7 +278,7 @@ class UserFunctionInvoker(FunctionInvoker):
         *,
         settled: bool = False,
     ) -> Sequence[Any] | None:
-        """Call the user's function within a call of a program of ours, as `Attempt` has it."""
+        """Call the user's function within a call of a program of ours, as `Attempt` says."""
         parts = self._parts
         guard, is_timer = parts.guard, parts.context.domain is not None
         assert guard is not None
@@ -289,12 +296,13 @@ class UserFunctionInvoker(FunctionInvoker):
             try:
                 self._fail(error, method, of, given, kind, part)
             except BaseException:
+                # The program's own call must not turn this error into a letter a second time.
                 guard.refuse()
                 raise
         return None
 
     def repeat(self, called: Called) -> None:
-        """Make a call again that failed elsewhere, and gather its outputs."""
+        """Repeat a call that failed elsewhere, and gather its outputs."""
         parts = self._parts
         current, clock, context = parts.current, parts.clock, parts.context
         current.key, current.namespace = called.key, called.namespace
@@ -336,32 +344,32 @@ class UserFunctionInvoker(FunctionInvoker):
         kind: str = ELEMENT,
         part: _PartialCall | None = None,
     ) -> None:
-        """Raise what the function raised, with the call named; or make a dead letter of the call.
+        """Raise an error that names the failed call, or make a dead letter of the call.
 
         Args:
-            error: What the function raised.
+            error: The error that the function raised.
             method: The name of the method that was called.
             subject: The element that it got, or the time of the timer.
-            given: What was processed: the value of a record, or as `subject`.
+            given: The value of the record, which may hold more than `subject`, or the timer's time.
             kind: The kind of the call, as `Called` has it.
             part: The part of the call that failed; None if the whole call did.
 
         Raises:
             UserFunctionError: There are no dead letters, or too many.
         """
-        told: Exception = error
+        failure: Exception = error
         name = None if part is None else part.name
         try:
             self._explain(error, method, subject, name)
         except UserFunctionError as explained:
-            told = explained
+            failure = explained
         parts = self._parts
         guard = parts.guard
         if guard is None:
-            raise told
+            raise failure
         if not guard.may_keep(error):
             guard.give_up()
-            raise told
+            raise failure
         key = parts.current.key
         if name is None:
             name = method
@@ -376,21 +384,22 @@ class UserFunctionInvoker(FunctionInvoker):
             timestamp=parts.context.timestamp(),
             domain=parts.context.domain,
         )
+        # Undone before the subject is shown: a part shows the window as it was before the part.
         guard.undo(None if part is None else part.mark)
         seen = short_repr(subject) if part is None else part.subject()
         is_part = part is not None
-        guard.fail(error, whole_message(told), called, shown_key, name, seen, is_part=is_part)
+        guard.fail(error, whole_message(failure), called, shown_key, name, seen, is_part=is_part)
 
     def _explain(
         self, error: Exception, method: str, subject: Any, name: str | None = None
     ) -> None:
-        """Name the call that raised: in a note of our own error, or in a new error.
+        """Name the call that raised: in a note if the error is our own, else in a new error.
 
         Args:
-            error: What was raised.
-            method: The method that was called by the runtime.
+            error: The error that the function raised.
+            method: The method that the runtime called.
             subject: The element that it got, or the time of the timer.
-            name: The name of what raised, if it is known.
+            name: The name of the function that raised, if it is known.
 
         Raises:
             UserFunctionError: The error is not our own.
@@ -404,7 +413,7 @@ class UserFunctionInvoker(FunctionInvoker):
         if isinstance(self.function, NamespacedFunction):
             found, place = self.function.failed_call(error, method)
             name, hidden = name or found, self.function.hidden_state
-            # The user registered no timer: to the user it is the window that fires.
+            # The user registered no timer here: to the user it is the window that fires.
             if place:
                 about = place if method == "on_timer" else f"{about}, {place}"
         call = f"{name or f'{self.name()}.{method}'} failed for key {whose}, {about}, at time {timestamp}"
@@ -416,12 +425,12 @@ class UserFunctionInvoker(FunctionInvoker):
 
 
 class _PartialCall(NamedTuple):
-    """A part of a call that fails alone.
+    """A part of a call that failed alone.
 
     Args:
-        mark: Its beginning.
-        subject: Shows what the user's function was called with, once the part is undone.
-        name: The name of what was called; None if the error tells it.
+        mark: The state of the operator at its beginning.
+        subject: Shows the arguments of the user's function; it is called after the undo.
+        name: The name of the function that was called; None if the error names it.
     """
 
     mark: CallMark
@@ -440,7 +449,10 @@ def _cause(error: Exception, hidden: str) -> str:
 
 @attrs.frozen
 class NamespacedInvoker(UserFunctionInvoker):
-    """Calls a `NamespacedFunction`, which may take records together where nobody can tell."""
+    """Calls a `NamespacedFunction`, which may add many records in one step (`add_bulk`).
+
+    It does so only if no user code could see a difference between that and single records.
+    """
 
     def name(self) -> str:
         """Return the name of the user's own function for messages."""
@@ -450,14 +462,14 @@ class NamespacedInvoker(UserFunctionInvoker):
     def process(
         self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int | None]
     ) -> None:
-        """Process records of the current group: together where the function can, else in order.
+        """Process records of the current group: in one step if the function can, else in order.
 
         Raises:
             UserFunctionError: The function raised.
         """
         parts = self._parts
         guard = parts.guard
-        # What TTL and stores do before each record can be seen between two of them.
+        # TTL and stores do something before each record, so records must be taken one by one.
         steps = parts.before_every_call if guard is None else parts.before_every_call[1:]
         if steps:
             super().process(keys, values, timestamps)
@@ -475,7 +487,8 @@ class NamespacedInvoker(UserFunctionInvoker):
         if prepared is None:
             super().process(keys, values, timestamps)
             if error is not None and guard is None:
-                # It does not fail again.  But the first time it may have changed its elements.
+                # One by one, no record failed.  But the first attempt may have changed the
+                # elements.
                 self._fail_together(error, failed_key, values)
             return
         try:
@@ -493,7 +506,7 @@ class NamespacedInvoker(UserFunctionInvoker):
             super().process(*([each[at] for at in left] for each in (keys, values, timestamps)))
 
     def _fail_together(self, error: Exception, key: Any, values: Sequence[Any]) -> None:
-        """Raise what was raised while elements were processed together, with the key named.
+        """Raise an error that names the key, after many elements failed in one step.
 
         Raises:
             UserFunctionError: The error is not our own.
@@ -517,7 +530,7 @@ Results = Iterable[Any] | None
 class MapInvoker(UserFunctionInvoker):
     """Calls a `MapFunction`, `FlatMapFunction` or `FilterFunction` on keyed records.
 
-    Such functions have state per key, but neither timers nor the time of an element.
+    These functions have state per key, but no timers, and they do not see the time of an element.
     """
 
     def name(self) -> str:
@@ -534,7 +547,7 @@ class MapInvoker(UserFunctionInvoker):
         return _flat_map(function.flat_map)
 
     def _timer_call(self) -> Callable[[int, Any], Results]:
-        # These functions register no timers, so ignore restored ones.
+        # A savepoint of another function may have left timers; these functions cannot take them.
         return _fire_nothing
 
     def _name_call(self, value: Any) -> tuple[str, Any]:
@@ -591,12 +604,13 @@ class TwoInputInvoker(UserFunctionInvoker):
         return process
 
     def _timer_call(self) -> Callable[[int, Any], Results]:
-        # Co-map and co-flat-map functions register no timers, so ignore restored ones.
+        # Co-map and co-flat-map functions have no `on_timer`, so timers from a savepoint do
+        # nothing.
         call: Callable[[int, Any], Results] = getattr(self.function, "on_timer", _fire_nothing)
         return call
 
     def _name_call(self, value: tuple[int, Any]) -> tuple[str, Any]:
-        # There is no value if the first record could not even be read.
+        # There is no value if the error came before the first record was read.
         number, element = value or (1, None)
         return self._method(number), element
 
@@ -624,7 +638,7 @@ def _flat_mapped_of_two(
 ) -> Callable[[Any, Any], Results]:
     def process(record: tuple[int, Any], _: Any) -> Results:
         number, element = record
-        # As in PyFlink a false result, such as an empty list, is no output.
+        # As in PyFlink, a result that counts as false, such as an empty list, gives no output.
         return (first if number == 1 else second)(element) or None
 
     return process

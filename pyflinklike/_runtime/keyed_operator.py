@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator of a keyed function.  It knows no host, and none of the function's methods.
+"""The operator of a keyed function.  It knows neither its host nor the methods of the function.
 
 Rule 1: everything that decides *what happens* (the current key, when timers fire) lives in the
-operator and its callers; hosts only translate.
-Rule 2: nothing here reads a clock, opens a socket or imports Spark.
+operator and its invokers; hosts only translate.
+Rule 2: no code here reads a clock, opens a socket or imports Spark.
 
 A host makes one operator for a task by `make_keyed_operator`, and opens it.  Then for each key
 group come these steps (`serve` takes them all):
@@ -13,7 +13,7 @@ group come these steps (`serve` takes them all):
     advance   the watermark or the processing time, which fires timers
     commit    log what changed
 
-The outputs are gathered until the host takes them.
+The operator gathers outputs until the host takes them.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ class KeyedProcessOperator:
 
     Args:
         parts: The parts that the calls work with: the clock, which the host moves, the numbers for
-            the host, and what makes dead letters of calls that fail.
+            the host, and the failure isolation.
         group: Makes key groups current.
         timers: Holds the timer queues of both domains.
-        calls: Calls the function.
-        cleanup: Deletes expired entries.
+        calls: The invoker, which makes all calls of the function.
+        cleanup: Deletes expired entries when a log is compacted or a sweep is due.
         runtime_context: The context that the function is opened with.
     """
 
@@ -99,11 +99,11 @@ class KeyedProcessOperator:
         self.timers = timers
         self.event_timers, self.processing_timers = timers.queues
         self.extensions = runtime_context.extensions
-        """What has joined the operator, such as the stores of its function; the list may grow."""
+        """The extensions of the operator, such as the stores of its function; the list may grow."""
         self.cleanup = cleanup
         self.runtime_context = runtime_context
         self.guard = parts.guard
-        """Makes dead letters, or None."""
+        """The failure isolation; None if a failed call fails the query."""
         self._user_metrics = MetricIncrements(runtime_context.get_metrics_group())
         self.backend = group.backend
         self.current = group.backend.current
@@ -131,7 +131,7 @@ class KeyedProcessOperator:
         """Process elements of the broadcast input; every key group of a task gets the same.
 
         Args:
-            elements: In order, with their event times in ms.
+            elements: The values with their event times in ms, in order.
 
         Raises:
             UserFunctionError: The function raised.
@@ -140,9 +140,9 @@ class KeyedProcessOperator:
         self._broadcast.process_broadcast(self.group.state.index, elements)
 
     def repeat(self, failed: FailedCall) -> None:
-        """Make a call again that failed elsewhere, after its state was entered.
+        """Repeat a call that failed elsewhere; the host has entered its state before.
 
-        What the function raises comes as it is.
+        An error of the function passes unchanged.
         """
         for each in self.extensions:
             self.current.key, self.clock.timestamp = failed.called.key, failed.called.timestamp
@@ -186,7 +186,7 @@ class KeyedProcessOperator:
             self.backend.close()
 
     def abandon(self) -> None:
-        """Close after a failure, without another error: the caller raises the failure itself.
+        """Close after a failure, and ignore errors of that: the caller raises the failure itself.
 
         As in Flink, a function is closed whether its task succeeds or not.
         """
@@ -197,7 +197,7 @@ class KeyedProcessOperator:
         """Release what belongs to the task; the function stays open for the next one.
 
         Raises:
-            SparkSetupError: The working state could not be put aside.
+            SparkSetupError: The backend could not keep the working state on its local disk.
         """
         self.group.leave()
         self.end_task()
@@ -222,7 +222,7 @@ class KeyedProcessOperator:
         self._user_metrics.begin()
 
     def serves(self, task: TaskInfo) -> bool:
-        """Return whether the open function can serve a task: its earlier answers must hold there."""
+        """Return whether the open function can serve a task: what it asked for must be the same."""
         return self.runtime_context.fits(task)
 
     def task_answers(self) -> tuple[tuple[str, int], ...]:
@@ -251,7 +251,7 @@ class KeyedProcessOperator:
         return owners[name].get(name)
 
     def flush(self) -> None:
-        """Have stores write what they hold back, at the end of a bundle; this may add outputs."""
+        """Let stores write their cached entries, at the end of a bundle; this may add outputs."""
         for each in self.extensions:
             each.flush()
 
@@ -280,9 +280,9 @@ class KeyedProcessOperator:
             times: The times to note in the head.
 
         Returns:
-            None if nothing is stored for the group.
+            None if the group has no entries, so that its storage is empty.
         """
-        # Before the log, since stores write what they have cached.
+        # Before the log is written: stores may still hold entries in their caches.
         self.flush()
         if self.guard is not None:
             times = attrs.evolve(times, letters=self.guard.end_group())
@@ -297,7 +297,7 @@ class KeyedProcessOperator:
         """Check at the end of a task that not too many of its records became dead letters.
 
         Raises:
-            UserFunctionError: There are more than the user wants.
+            UserFunctionError: There are more dead letters than the user allows.
         """
         if self.guard is not None:
             self.guard.check_share()
@@ -328,17 +328,18 @@ class KeyedProcessOperator:
         self._calls.fire(self.processing_timers, processing_time)
 
     def fire_due_timers(self) -> None:
-        """Fire the timers that are due at the present times, event timers first."""
+        """Fire the timers that are due at the current times, event timers first."""
         self._calls.fire(self.event_timers, self.clock.watermark)
         self._calls.fire(self.processing_timers, self.clock.processing_time)
 
     def end_batch(self) -> None:
         """End the current group's input in batch mode: every timer fires, whatever its time.
 
-        As in Flink's `BatchExecutionInternalTimeService` the watermark goes to `MAX_WATERMARK`,
+        As in Flink's `BatchExecutionInternalTimeService`, the watermark goes to `MAX_WATERMARK`,
         which fires event timers; then processing timers fire, while the processing time stands
-        still.  Processing timers that `on_timer` registers are ignored with a warning.  Event timers
-        that it registers fire, as at the end of a stream; Flink's batches ignore them, too.
+        still.  Processing timers that `on_timer` registers are ignored with a warning.  Event
+        timers that it registers fire, as at the end of a stream (Flink's batches ignore these as
+        well).
 
         Raises:
             UserFunctionError: The function raised.
@@ -351,10 +352,11 @@ class KeyedProcessOperator:
             self._calls.fire(self.event_timers, MAX_WATERMARK)  # registered by processing timers
         finally:
             queue.is_quiesced = False
-        if queue.has_ignored:  # without a number in its text Python shows the warning only once
+        if queue.has_ignored:
+            # No number in the text: Python shows a warning of the same text only once.
             warnings.warn(
                 f"{self._calls.name()}: a processing-time timer that is registered while timers fire "
-                "at the end of a batch is ignored, as in Flink, got such timers; where "
+                "at the end of a batch is ignored, as in Flink, got such timers; if "
                 "ctx.timer_service().current_watermark() is MAX_WATERMARK, yield at once what the "
                 "timer would have given",
                 stacklevel=2,
@@ -402,12 +404,12 @@ class KeyedProcessOperator:
 class KeyGroupContext:
     """Points the tables and timers of an operator at one key group at a time.
 
-    `load` makes a key group current and brings it up to the head of its log.  `enter` makes one
-    current with working state as it is.
+    `load` makes a key group current and brings its working state up to the head of its log.
+    `enter` makes a key group current and takes its working state as it is.
 
     Args:
         backend: Holds the entries of tables.
-        log: Reads and writes the durable form.
+        log: Reads and writes the logs of key groups.
         assembled: The states by name; the mapping may grow.
         queues: The timer queue of each domain.
         allow_pickle: Whether a table of pickles may be declared.
@@ -423,7 +425,7 @@ class KeyGroupContext:
         allow_pickle: bool = True,
     ) -> None:
         self.backend = backend
-        # Asked once, not for each key group: `isinstance` looks at every method of the protocol.
+        # Asked once, since `isinstance` with a protocol is slow: it looks at every method.
         self._local = backend if isinstance(backend, LocalStateBackend) else None
         self._log = log
         self._assembled = assembled
@@ -431,7 +433,7 @@ class KeyGroupContext:
         self._allow_pickle = allow_pickle
         self._state: KeyGroupState | None = None
         self.specs = [queue.table.spec for queue in self._queues]
-        """The specs of all tables, those of timers first."""
+        """The specs of all tables; the tables of timers are first."""
 
     @property
     def state(self) -> KeyGroupState:
@@ -444,7 +446,7 @@ class KeyGroupContext:
         return self._log.where(index)
 
     def position(self) -> dict[int, int]:
-        """Return the first segment that the working state lacks, by key group; empty without a group."""
+        """Return the first segment that the working state lacks, by the current key group, if any."""
         state = self._state
         return {} if state is None else {state.index: state.next_sequence}
 
@@ -457,16 +459,16 @@ class KeyGroupContext:
             spec: The spec of a table that the backend has made.
 
         Raises:
-            DeclarationError: A broadcast state has the table's name, or the program drops the state.
-            DeclarationValueError: The table holds pickles, which are refused.
+            DeclarationError: A broadcast state has the table's name, or `drop_states` names it.
+            DeclarationValueError: The table holds pickles, which `allow_pickle` refuses.
             IncompatibleStateError: The restored entries were written under another declaration.
         """
         if any(each.is_replicated and each.name == spec.name for each in self.specs):
             msg = f"{spec.name!r} is already declared as broadcast state, got another state"
             raise DeclarationError(f"{msg} of that name; rename one")
         if self._log.is_dropped(spec.name):
-            msg = f"drop_states takes states that the function declares no more, got {spec.name!r}"
-            raise DeclarationError(f"{msg}, which it declares; leave one of them out")
+            msg = f"drop_states takes states that are no longer declared, got {spec.name!r}"
+            raise DeclarationError(f"{msg}, which the function declares; remove one of the two")
         if not self._allow_pickle:
             check_pickled(shown_state(spec.name), spec.value_type, spec.user_key_type)
         self.specs.append(spec)
@@ -478,11 +480,11 @@ class KeyGroupContext:
             self.backend.apply(changes)
 
     def _stamp_of(self, spec: TableSpec) -> int:
-        """Return the stamp in ms for entries that were written before TTL was switched on."""
+        """Return the time in ms that entries get which were written before the state had a TTL."""
         assembled = self._assembled.get(spec.name)
         return 0 if assembled is None or assembled.ttl is None else assembled.ttl.stamp()
 
-    # To make a key group current
+    # How a key group becomes current
 
     def load(
         self, storage: LogStorage, head: Head | None, state: KeyGroupState | int
@@ -493,27 +495,28 @@ class KeyGroupContext:
             storage: The host's storage of that group.
             head: The head that the storage has; None without one.
             state: Working state that the caller has kept of the group, or the index of the
-                group to use what the backend has kept.
+                group, to use the working state that the backend has cached.
 
         Returns:
-            The working state in use now, which may be another one than `state`.
+            The working state in use now, which may differ from `state`.
 
         Raises:
             CorruptStateError: The log is damaged.
-            IncompatibleStateError: The log is another operator's, or a table was written under
-                another declaration.
+            IncompatibleStateError: The log belongs to another operator, or a table was written
+                under another declaration.
         """
         index = state if isinstance(state, int) else state.index
         try:
             if isinstance(state, int):
-                # Out of the warm cache while it is worked on: if its batch fails, it is gone.
+                # Out of the cache during the batch: if the batch fails, its half-done state is
+                # gone.
                 state = self.backend.pop_cached(index) or KeyGroupState(index)
             state = self._log.load(storage, head, state)
             self.enter(state)
         except LocalStateError:
             if head is None:
                 raise
-            # Local files are damaged; the log holds the same state.
+            # Local files are damaged, but the log holds the same state.
             state = self._log.rebuilt(storage, head, index)
             self.enter(state)
         self._rebuild_from(storage, head, index)
@@ -521,7 +524,7 @@ class KeyGroupContext:
 
     def enter(self, state: KeyGroupState) -> None:
         """Make a key group current, with its working state as it is."""
-        # The log of the former group cannot rebuild this one.
+        # Until `load` says otherwise: the log of the former group cannot rebuild this one.
         self._rebuild_no_more()
         self._state = state
         self.backend.enter(state.index, state.tables)
@@ -537,8 +540,8 @@ class KeyGroupContext:
         """Add the entries of a savepoint to the current key group.
 
         Args:
-            snapshot: Entries of a savepoint, none of which the group has already.
-            where: Names the savepoint in messages.
+            snapshot: Entries of a savepoint; the group must not have any of them already.
+            where: The name of the savepoint for messages.
 
         Raises:
             CorruptStateError: The savepoint is damaged.
@@ -551,11 +554,12 @@ class KeyGroupContext:
             changes = self._log.restorer.add(state, section, spec, stamp)
             if changes is not None:
                 self.backend.apply(changes)
-        state.timers.clear()  # agendas are derived from the timers' table, which may have changed
+        # The heaps of timers are derived from the timers' tables, which may have changed.
+        state.timers.clear()
         self.enter(state)
 
     def leave(self) -> None:
-        """Leave the current key group, so that no table holds on to it."""
+        """Leave the current key group, so that its working state can be freed."""
         self.enter(KeyGroupState(0))
         self._state = None
 
@@ -575,12 +579,12 @@ class KeyGroupContext:
         if self._local is not None:
             self._local.rebuild_from(None)
 
-    # What happens to the current key group
+    # Steps for the current key group
 
     def commit(self, storage: LogStorage, head: Head | None, times: HeadTimes) -> Head | None:
         """Log the changes as `KeyGroupLog.commit` does, and return the new head, if any."""
         head = self._log.commit(storage, head, self.state, times)
-        self._rebuild_no_more()  # the log has changed: it must not be read by the former head
+        self._rebuild_no_more()  # the log has changed, so the former head no longer describes it
         return head
 
     def rewrite(self) -> None:
@@ -589,21 +593,22 @@ class KeyGroupContext:
 
     def cache(self) -> None:
         """Let the backend keep the working state, once nothing of the batch can fail here."""
-        # Damaged local state is not kept, and the batch need not fail: the log has the same entries.
+        # If local files are damaged, the batch need not fail: the next one reads the log instead.
         with contextlib.suppress(LocalStateError):
             self.backend.cache(self.state)
 
     def settle(self) -> None:
-        """End a batch for a host without a log, and go on with what the backend has kept.
+        """End a batch for a host without a log, and go on with the state that the backend cached.
 
         Raises:
-            SparkSetupError: The backend could not keep it.
+            SparkSetupError: The backend could not keep the state on its local disk.
         """
         state = self.state
         changed = any(map(len, self.backend.drain()))
         self.backend.cache(state)
         if changed and self._local is not None:
-            self._local.release()  # as the end of a task does
+            # As at the end of a task on Spark, so that tests meet what a backend does there.
+            self._local.release()
         self.enter(self.backend.pop_cached(state.index) or state)
 
     def snapshot(self, contents: Iterable[TableChanges]) -> bytes:
@@ -624,19 +629,19 @@ class StateCleanup:
     """Background cleanup of the states of one operator, in its current key group.
 
     The TTL of each state decides which entries are expired.  Reads and incremental cleanup delete
-    some by themselves.  Three cases are left:
+    some of them.  Three cases remain for this class:
 
-    * a compaction of the log deletes expired entries first, and is due by age alone where
-      `cleanup_in_rocksdb_compact_filter` names a period;
+    * a compaction of the log deletes expired entries first; if `cleanup_in_rocksdb_compact_filter`
+      names a period, a compaction is also due by age alone;
     * a key group may get no more records: a host that can call it without records learns when
-      everything that is stored now will have expired;
+      all entries that are stored now will have expired;
     * a full snapshot may leave out expired entries that the working state still has.
 
     Args:
         assembled: The states by name; the mapping may grow.
-        clock: Has both times.
-        extensions: These delete their expired entries, by their own rules, whenever states do; the
-            list may grow.
+        clock: Has the watermark and the processing time.
+        extensions: They delete their expired entries, by their own rules, when states do; the list
+            may grow.
     """
 
     def __init__(
@@ -683,8 +688,8 @@ class StateCleanup:
         again = [ttl.sweep_again_at() for ttl in swept if ttl.count()]
         if not again:
             return None
-        # A time that was set is kept.  So a sweep looks at a key group in use once in the length of a
-        # TTL, and an idle one is clean a TTL after its last entry has expired.
+        # A time that was set is kept, although new entries expire later.  So a key group in use is
+        # swept once per length of the TTL, and an idle one is clean one TTL after its last expiry.
         return min(again) if due is None else due
 
     def _time_in(self, domain: TimeDomain) -> int:
@@ -701,7 +706,7 @@ class StateCleanup:
         return any(0 < ttl.compaction_period <= age for ttl in self._in_background())
 
     def without_expired(self, contents: TableChanges) -> TableChanges:
-        """Return the entries that belong into a full snapshot, by `cleanup_full_snapshot`."""
+        """Return the entries for a full snapshot, without expired ones if `cleanup_full_snapshot`."""
         assembled = self._assembled.get(contents.spec.name)
         ttl = assembled.ttl if assembled is not None else None
         if ttl is None or not ttl.in_full_snapshot:
@@ -710,7 +715,7 @@ class StateCleanup:
         return kept
 
     def take_expired(self) -> int:
-        """Count the entries that expired and were deleted since the last call."""
+        """Return how many entries expired and were deleted since the last call."""
         expired = 0
         for assembled in self._assembled.values():
             if assembled.ttl is not None:
@@ -729,7 +734,7 @@ def describe_states(
     """Describe each state by name, broadcast states too: kind, signatures of types, TTL.
 
     Args:
-        specs: The specs of all tables; those of stores and of the runtime are left out.
+        specs: The specs of all tables; tables of stores and of the runtime are left out.
         assembled: The states by name.
     """
     return {

@@ -6,9 +6,9 @@ records, fire the timers that these made due, sweep, commit.  A bounded input is
 a log: the group starts empty (`enter_bounded`), and at its end every timer fires (`end_bounded`).
 A host that processes single elements cuts them into `ElementBundles`.
 
-Behind another operator a micro-batch has records of two phases.  Outputs of that operator's timers
-come before the watermark (`PreWatermarkRecords`), as in Flink, where a watermark passes on after the timers
-that it made due have fired.  Outputs for records come after it.
+If an operator follows another one, its micro-batch has records of two phases.  Outputs of the other
+operator's timers come before the watermark (`PreWatermarkRecords`): as in Flink, a watermark passes
+on only after the timers that it made due have fired.  Outputs for records come after the watermark.
 
 The host sets the operator's clock before these steps, and takes the outputs after them.  Once
 nothing of the batch can fail, the host calls `operator.cache`.
@@ -52,9 +52,9 @@ class Records(NamedTuple):
     """The records of one key group, in the order to process them; the lists run in parallel.
 
     Args:
-        keys: In their frozen form.
-        values: The elements.
-        timestamps: Event times in ms, ascending after those of None.
+        keys: The keys in their frozen form.
+        values: The elements as the function takes them, or pairs with the number of an input.
+        timestamps: Event times in ms: None for elements without a time, then ascending.
     """
 
     keys: Sequence[Hashable]
@@ -81,7 +81,7 @@ class RecordsAfterBroadcast(Records):
     """Records of a key group behind elements of a broadcast input.
 
     Args:
-        records: The records, which may be `UnsortedRecords`.
+        records: The records of the key group, which may be `UnsortedRecords`.
         broadcast: The elements with their event times in ms, in order; every key group of the
             task gets the same.
     """
@@ -109,7 +109,7 @@ class PreWatermarkRecords(NamedTuple):
     """The records of one key group that come before the watermark of their micro-batch.
 
     Args:
-        records: In the order to process them.
+        records: The records in the order to process them.
         watermark: The watermark of the micro-batch before, in ms, which holds for these records.
     """
 
@@ -124,8 +124,8 @@ class BatchResult(NamedTuple):
     """A micro-batch that was committed.
 
     Args:
-        former: The head before, or None.
-        head: The head now, or None.
+        former: The head before the micro-batch; None if the key group had no log.
+        head: The head after it; None if the key group has no log.
     """
 
     former: Head | None
@@ -138,7 +138,7 @@ def _never(operator: KeyedProcessOperator, sweep_at: int | None) -> None:
 
 @attrs.frozen
 class TimerScheduling:
-    """The way in which a host calls a key group without records.
+    """The times at which a host calls a key group that has no records.
 
     Args:
         domain: The domain whose time makes the host call; None if it cannot.
@@ -169,16 +169,16 @@ def serve(
     Args:
         operator: It must be open, with its clock set.
         storage: The host's storage of the key group.
-        state: Working state that the caller has kept, or the index of the key group to use what
-            the backend has kept.
+        state: Working state that the caller has kept, or the index of the key group, to use the
+            working state that the backend has cached.
         records: The records that come after the watermark; all if no operator comes before.
         early: The records that come before the watermark.
-        waking: The way in which the host calls the key group without records.
+        waking: When the host calls the key group without records.
         served_at: The time of the micro-batch in ms, to note in the head; None to note none.
 
     Raises:
-        UserFunctionError: The function raised; nothing is committed.
-        CorruptStateError, IncompatibleStateError: The log is damaged, or another operator's.
+        UserFunctionError: The function raised; then the log is as before.
+        CorruptStateError, IncompatibleStateError: The log is damaged, or of another operator.
     """
     index = state if isinstance(state, int) else state.index
     head = storage.read_head(operator.group.where(index))
@@ -206,12 +206,12 @@ def begin(
         storage: The host's storage of the key group.
         index: The number of the key group.
         snapshot: One snapshot of the key group.
-        waking: The way in which the host calls the key group without records.
+        waking: When the host calls the key group without records.
         served_at: The time of the micro-batch in ms, to note in the head; None to note none.
 
     Returns:
-        None if the log is of another micro-batch: then it is newer than the savepoint, and
-        nothing was done.
+        None if the log is of another micro-batch.  Then it is newer than the savepoint and stays
+        as it is.
 
     Raises:
         IncompatibleStateError: A state was written under another declaration.
@@ -235,17 +235,17 @@ def call(
     Raises:
         UserFunctionError: The function raised.
     """
-    # Under the watermark of the micro-batch before: at this one's watermark they would be late.
+    # Under the watermark of the micro-batch before, since at the new watermark they would be late.
     if early.records.keys or isinstance(early.records, RecordsAfterBroadcast):
         clock = operator.clock
         watermark, clock.watermark = clock.watermark, early.watermark
         _process(operator, early.records)
         clock.watermark = watermark
-    # The watermark passes on after the timers that it made due: their outputs are before it.
+    # The watermark passes on after the timers that it made due, so their outputs are before it.
     operator.fire_due_timers()
     operator.outputs.watermark_passes()
     _process(operator, records)
-    # A timer never fires inside its registration, so those of the records that are due fire now.
+    # A timer never fires inside its registration: timers of the records fire now if they are due.
     if records.keys:
         operator.fire_due_timers()
 
@@ -269,14 +269,14 @@ def commit(
     """Delete expired entries if it is time to, and log the changes of the current key group.
 
     Args:
-        operator: Its current key group is committed.
+        operator: The operator whose current key group is committed.
         storage: The host's storage of the key group.
         head: The head that the storage has; None without one.
-        waking: The way in which the host calls the key group without records.
+        waking: When the host calls the key group without records.
         served_at: The time of the micro-batch in ms, to note in the head; None to note none.
     """
     sweep_at = None
-    # Before the commit, so that the deletions are in its segment.
+    # Before the commit, so that its segment has the deletions.
     if waking.domain is not None:
         sweep_at = operator.cleanup.sweep(waking.domain, head.sweep_at if head else None)
     wake_at = waking.wake_at(operator, sweep_at)
@@ -308,12 +308,13 @@ def end_bounded(operator: KeyedProcessOperator) -> None:
     operator.flush()
 
 
+# As many as make the cost of the disk small for each; few enough to keep a bundle in memory.
 _BUNDLE = 1_000
 """The number of elements and timers after which a bundle ends by itself."""
 
 
 class ElementBundles:
-    """Ends bundles of elements, so that a backend on disk writes and reads the disk as on a stream.
+    """Cuts elements into bundles, so that a backend on disk writes and reads it as on a stream.
 
     A host that processes single elements has no micro-batches; a bundle stands for one.
     """
@@ -322,7 +323,7 @@ class ElementBundles:
         self._operator = operator
         self._is_on_disk = operator.backend.is_persistent
         self._processed = 0
-        # Without a disk an element must not pay for counting.
+        # A backend in memory has nothing to write, so its elements do not pay for the count.
         self.process_one = self._process_counted if self._is_on_disk else operator.process_one
         """Process one element: `FunctionInvoker.one_by_one`."""
 
@@ -342,18 +343,18 @@ class ElementBundles:
             SparkSetupError: The bundle ended, and the backend cannot keep it.
         """
         self._processed += timers
-        # Tests move clocks all the time.  To write each move to the disk and open it again cost them
-        # ten times the move itself.
+        # Tests move clocks all the time.  If each move wrote to the disk and opened it again, it
+        # would take ten times as long.
         if self._is_on_disk and self._processed >= _BUNDLE:
             self.end()
         else:
             self._operator.flush()
 
     def end(self) -> None:
-        """End the bundle: flush the stores, and move working state to where the backend keeps it.
+        """End the bundle: flush the stores, and let the backend keep the working state.
 
         Raises:
-            SparkSetupError: The backend cannot keep it.
+            SparkSetupError: The backend cannot keep it on the local disk.
         """
         self._processed = 0
         self._operator.flush()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers that an operator counts of itself, for its host to report.
+"""The numbers that an operator counts about itself, for its host to report.
 
-They are sums since the host last took them, so a host may add up the numbers of all key groups
+They are sums since the host last took them, so a host can add up the numbers of all key groups
 and tasks of a micro-batch.  The user's own metrics are not among them.
 """
 
@@ -22,24 +22,26 @@ class OperatorMetrics:
     """Sums over the key groups served since the host took the numbers.
 
     Args:
-        records: Records processed.
+        records: Records processed, also if they became dead letters.
         outputs: Elements yielded, to the main and to side outputs.
         late_records: Records whose timestamp the watermark had reached.
         keys: Keys that had a record or a timer that fired.
         timers_fired: Timers fired, of both domains.
         expired_entries: Entries deleted because their TTL had passed.
-        key_groups: Key groups served.
+        key_groups: Key groups served, with records or without.
         warm_loads: Key groups whose working state could be used as it was.
         caught_up_loads: Key groups whose working state was brought up to date.
         cold_loads: Key groups rebuilt from their log.
         segment_bytes: Bytes written to the log.
-        compactions: Logs replaced by a snapshot, or by nothing if no entry was left.
+        compactions: Logs replaced by a snapshot, or removed because no entry was left.
         live_entries: Entries stored in the key groups served, after the commit; expired entries
             count until they are cleaned up.
         timers: Timers registered in the key groups served, after the commit.
         state_bytes: Bytes of the logs of the key groups served, after the commit.
-        dead_letters: Records and timers on which the function raised, and which `DeadLetters` keeps.
-        dropped_entries: Entries of states in `drop_states` that left the log, older writes included.
+        dead_letters: Records and timers on which the function raised, and which `DeadLetters`
+            keeps.
+        dropped_entries: Entries of states in `drop_states` that left the log, older writes
+            included.
     """
 
     records: int = 0
@@ -74,7 +76,7 @@ class OperatorMetrics:
 
         Args:
             keys: The key of each record, in its frozen form.
-            timestamps: Event times in ms, in ascending order after those of None.
+            timestamps: Event times in ms: None for records without a time, then ascending.
             watermark: The current watermark in ms.
         """
         self.records += len(keys)
@@ -82,7 +84,7 @@ class OperatorMetrics:
         if watermark > MIN_WATERMARK and timestamps:
             timed = timestamps.count(None) if timestamps[0] is None else 0
             known: Sequence[int] = timestamps  # type: ignore[assignment]
-            # Times ascend, so the late records are the first of those with a time.
+            # Times ascend, so the late records are the first ones that have a time.
             self.late_records += bisect_right(known, watermark, timed) - timed
 
     def add_batch(self, records: int, late: int) -> None:
@@ -91,7 +93,7 @@ class OperatorMetrics:
         self.late_records += late
 
     def end_group(self) -> None:
-        """Count the keys of the key group, and forget them: no other group has one of them."""
+        """Count the keys of the key group, and forget them: no other group has the same keys."""
         self.keys += len(self.touched)
         self.touched.clear()
 

@@ -2,10 +2,10 @@
 """Outputs of a function, gathered until its host takes them.
 
 `yield value` is a main output, `yield tag, value` a side output.  A function may also return an
-iterable of outputs, or None for none.
+iterable of outputs, or None if it has no outputs.
 
-Outputs from before the watermark passes on are kept apart from later ones, since the next
-operator must see the watermark between them.
+Outputs from before the watermark are kept apart from later ones, since the next operator must see
+the watermark between them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyflinklike.types.copies import as_given
 __all__ = ["CHANGEABLE", "Outputs", "TimedOutputs"]
 
 CHANGEABLE = frozenset({list, dict})
-"""Classes of rows that a function may fill anew and yield again."""
+"""Classes of rows that a function may fill anew and yield again, so that they must be copied."""
 
 
 def _detach(output: Any) -> Any:
@@ -38,7 +38,7 @@ class Outputs:
     """Outputs in the order in which the function yielded them.
 
     Args:
-        main: The main outputs.
+        main: The main outputs, in the form in which the function yielded them.
         keys: For each main output the key under which it was yielded, frozen.
         side: For each tag id the same two lists of a side output, keys first.
     """
@@ -62,7 +62,7 @@ class Outputs:
         return self._make(before.main + after.main, before.keys + after.keys, before.side)
 
     def watermark_passes(self) -> None:
-        """Separate the outputs so far, from before the watermark, from those to come."""
+        """Separate the outputs so far, which are before the watermark, from later ones."""
         if self.main or self.side:
             self._before = self.take()
 
@@ -98,13 +98,13 @@ class Outputs:
         return {tag_id: len(values) for tag_id, (_, values) in self.side.items()}
 
     def go_back(self, main: int, side: Mapping[str, int]) -> None:
-        """Drop the outputs that were added since there were fewer; the host has taken none meanwhile.
+        """Drop the latest outputs; the host must not have taken any since the numbers were counted.
 
         Args:
-            main: How many main outputs there were.
-            side: How many of each tag.
+            main: How many main outputs to keep.
+            side: How many side outputs to keep, by tag id.
         """
-        del self.main[main:], self.keys[main:]  # there is a key for each, or none at all
+        del self.main[main:], self.keys[main:]  # `keys` may be empty: `TimedOutputs` keeps no keys
         for tag_id, lists in list(self.side.items()):
             left = side.get(tag_id, 0)
             for each in lists:
@@ -119,7 +119,7 @@ class Outputs:
         """Add the results of one call.
 
         Raises:
-            OutputError: The results are no iterable of outputs.
+            OutputError: The results are not an iterable of outputs.
         """
         if results.__class__ is not GeneratorType:
             check_results(results)
@@ -154,8 +154,8 @@ class TimedOutputs(Outputs):
     """Outputs as pairs with their times, also in side outputs, but without keys.
 
     An output has the time of the element or timer that yielded it, unless it is a `TimedResult`
-    itself.  So the host must process records one by one (`FunctionInvoker.one_by_one`).  Outputs are copied
-    at once, since a function may change one and yield it again.
+    itself.  So the host must process records one by one (`FunctionInvoker.one_by_one`).  Outputs
+    are copied at once, since a function may change one and yield it again.
 
     Args:
         time: Returns the time of the current element or timer in ms, or None.
@@ -166,6 +166,7 @@ class TimedOutputs(Outputs):
         self._time = time
 
     def _make(self, *parts: Any) -> Outputs:
+        # Outputs that the host takes already have their times, so plain `Outputs` hold them.
         return Outputs(*parts)
 
     def emit(self, results: Iterable[Any], key: Any) -> None:

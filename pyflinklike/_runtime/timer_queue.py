@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Timers: the queue of one time domain, and the order in which its timers fire.
 
-A timer is the pair of a key and a timestamp in one time domain.  Where an operator divides the
-state of keys by namespaces, a timer belongs to a key and a namespace, and both are current when it
-fires.  The timer is an entry of a table, with the timestamp as the user key, so timers are
-snapshotted, logged and restored like states.  An `TimerHeap` beside the table holds the same pairs by
-time and answers which timer is due first.  It is derived from the table, and made anew when a key
-group is loaded.
+A timer is the pair of a key and a timestamp in one time domain.  If an operator divides the state
+of keys by namespaces, a timer belongs to a key and a namespace, and both are current when it fires.
+The timer is an entry of a table, with the timestamp as the user key, so timers are snapshotted,
+logged and restored like states.  A `TimerHeap` beside the table holds the same pairs by time and
+answers which timer is due first.  It is derived from the table, and made anew when a key group is
+loaded.
 
-The contract is Flink's `InternalTimerServiceImpl`:
+The contract is the one of Flink's `InternalTimerServiceImpl`:
 
 * a timer that is registered twice fires once; the two domains are separate;
 * a timer is removed before `on_timer` runs, which can register the same time again;
-* timers fire in ascending time, and those of equal time in no promised order;
-* a timer in the past is accepted and fires at the next advance, never inside its registration; one
-  that `on_timer` registers fires in the same advance if it is due;
+* timers fire in ascending time; timers of equal time fire in any order;
+* a timer in the past is accepted and fires at the next advance, never inside its registration; a
+  timer that `on_timer` registers fires in the same advance if it is due;
 * but a processing-time timer that `on_timer` registers for "now" waits for the next advance: in
   Flink the clock goes on meanwhile, and ours stands still;
 * at the end of a batch every timer of both domains fires, and the queue of processing time is
@@ -23,6 +23,9 @@ The contract is Flink's `InternalTimerServiceImpl`:
 
 In Flink a timer that keeps registering itself for its own time fires forever; here it is refused
 after a hundred thousand rounds.
+
+https://github.com/apache/flink/blob/master/flink-runtime/src/main/java/org/apache/flink/streaming/api/operators/InternalTimerServiceImpl.java
+https://github.com/apache/flink/blob/master/flink-runtime/src/main/java/org/apache/flink/streaming/api/operators/sorted/state/BatchExecutionInternalTimeService.java
 """
 
 from __future__ import annotations
@@ -106,7 +109,7 @@ class TimerQueue:
     ) -> None:
         self.domain = domain
         self.registrar = "on_timer"
-        """What registers timers when one fires, for messages."""
+        """The name of the method that registers timers when one fires, for messages."""
         self.is_quiesced = self.has_ignored = False
         self.table = backend.table(timers_spec(domain, namespace_type))
         self._put = self.table.put
@@ -134,7 +137,7 @@ class TimerQueue:
     def register(self, timestamp: int) -> None:
         """Add a timer for the current key; do nothing if it exists.
 
-        A quiesced queue adds none, and remembers that it ignored one.
+        A quiesced queue does not add it, and remembers that it ignored a timer.
 
         Raises:
             StateValueError: The timestamp is not an int of 64 bits.
@@ -142,7 +145,7 @@ class TimerQueue:
         if type(timestamp) is not int or not _MIN_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
             timestamp = _check(timestamp)
         key = self._current.key
-        # The agenda is asked instead of the table, since it holds the same timers in plain dicts.
+        # The heap is asked instead of the table, since it holds the same timers in plain dicts.
         keys = self._keys_at.get(timestamp)
         if keys is not None and key in keys:
             return
@@ -162,11 +165,11 @@ class TimerQueue:
 
     def times(self) -> list[int]:
         """Return the times in ms of the current key's timers, ascending."""
-        # The table has them by key, and the agenda by time.
+        # From the table, which has them by key; the heap has them by time.
         return sorted(timestamp for timestamp, _ in self.table.items())
 
     def delete(self, timestamp: int) -> None:
-        """Remove a timer of the current key; do nothing where there is none.
+        """Remove a timer of the current key; do nothing if it does not exist.
 
         Raises:
             StateValueError: The timestamp is not an int of 64 bits.
@@ -179,13 +182,14 @@ class TimerQueue:
             del keys[key]
             if not keys:
                 del self._keys_at[timestamp]
+                # A heap cannot drop an entry from its middle, so idle times are dropped by the way.
                 self._agenda.drop_idle_times()
 
     def due(self, now: int) -> Generator[int, None, None]:
         """Remove due timers one by one, and make the key of each current.
 
-        Between two timers the function may register and delete others.  Close the generator:
-        timers that it has not yielded then stay due.
+        Between two timers the function may register and delete others.  Close the generator: then
+        timers that it has not yielded stay due.
 
         Args:
             now: The time of the domain in ms.
@@ -198,6 +202,7 @@ class TimerQueue:
         """
         late: set[Hashable] = set()
         if self._times:
+            # A time in seconds looks like January 1970, so the timer would fire at once.
             warn_of_seconds(self._times[0], now)
         due = self._in_order(now, late)
         if self.domain is TimeDomain.PROCESSING_TIME:
@@ -212,7 +217,7 @@ class TimerQueue:
         try:
             while times and times[0] <= now:
                 if times[0] <= timestamp:
-                    # Only late keys are left for now, and they wait for the next advance.
+                    # Only timers of late keys are left, and they wait for the next advance.
                     if late and timestamp == now == times[0]:
                         break
                     rounds = next_round(rounds, timestamp, self.registrar)
@@ -224,20 +229,20 @@ class TimerQueue:
                     current.key, _ = keys.popitem()
                     delete(timestamp)
                     yield timestamp
-                    # `on_timer` registered an earlier time: that one is next.
+                    # `on_timer` registered an earlier time, which is next.
                     if times and times[0] < timestamp:
                         break
                 if keys:
                     self._put_back(timestamp, keys)
                     keys = {}
         finally:
-            # A call raised, or the generator was closed: timers not yet given stay due.
+            # A call raised, or the generator was closed: timers that were not yielded stay due.
             self._put_back(timestamp, keys)
 
     def _collect_late_keys(
         self, due: Generator[int, None, None], now: int, late: set[Hashable]
     ) -> Generator[int, None, None]:
-        """Collect the keys whose `on_timer` registers a timer for now, which has to wait."""
+        """Collect the keys whose `on_timer` registers a timer for now; that timer has to wait."""
         keys_at, current = self._keys_at, self._current
         with closing(due):
             for timestamp in due:
@@ -265,6 +270,7 @@ class TimerQueue:
 
     def _refuse_endless(self, due: Generator[int, None, None]) -> Generator[int, None, None]:
         """Refuse timers without end when time ends, since then each new one is due at once."""
+        # Timers that were there before the end do not count against the limit.
         left = Counter(chain.from_iterable(self._keys_at.values()))
         with closing(due):
             for timestamp in due:
@@ -274,7 +280,7 @@ class TimerQueue:
                     msg = (
                         f"{self.registrar} must come to an end when time does, got more than "
                         f"{MOST_AT_THE_END:,} timers that it registered for one key at the end of "
-                        "the input; register none where the current watermark is MAX_WATERMARK"
+                        "the input; register none if the current watermark is MAX_WATERMARK"
                     )
                     raise UserFunctionError(msg)
                 yield timestamp
@@ -292,7 +298,7 @@ class TimerQueue:
 
 
 class UndoableTimerQueue(TimerQueue):
-    """A queue whose latest changes can be undone, those of its table, too."""
+    """A queue whose latest changes can be undone, also in its table."""
 
     def __init__(
         self, domain: TimeDomain, backend: Tables, namespace_type: TypeInformation | None = None
@@ -313,7 +319,7 @@ class UndoableTimerQueue(TimerQueue):
             self.changes.append((key, timestamp, True))
 
     def delete(self, timestamp: int) -> None:
-        """Remove a timer of the current key; do nothing where there is none."""
+        """Remove a timer of the current key; do nothing if it does not exist."""
         timestamp = _check(timestamp)
         if self.has(timestamp):
             self.changes.append((self._current.key, timestamp, False))
@@ -326,13 +332,14 @@ class UndoableTimerQueue(TimerQueue):
         self._make(((key, at, not was_added) for key, at, was_added in reversed(undone)))
 
     def make_changes(self, changes: Iterable[tuple[Hashable, int, bool]]) -> None:
-        """Make changes again that were undone."""
+        """Repeat changes that were undone."""
         changes = list(changes)
         self._make(changes)
         self.changes += changes
 
     def _make(self, changes: Iterable[tuple[Hashable, int, bool]]) -> None:
         current, former = self._current, self._current.key
+        # A quiesced queue would ignore the timers that come back.
         is_quiesced, self.is_quiesced = self.is_quiesced, False
         for current.key, timestamp, is_added in changes:
             if is_added:
@@ -343,7 +350,7 @@ class UndoableTimerQueue(TimerQueue):
 
 
 def next_round(rounds: int, timestamp: int, registrar: str) -> int:
-    """Count a timer that fires although one of its time or a later one has fired already.
+    """Count a timer that fires although a timer of the same or a later time has fired already.
 
     Raises:
         UserFunctionError: There were too many rounds in this advance.
@@ -364,7 +371,7 @@ def _check(timestamp: Any) -> int:
         if integral is None:
             remedy = "convert it, for example int(seconds * 1000)"
             if timestamp is None:
-                remedy = "ctx.timestamp() is None where the element has no event time"
+                remedy = "ctx.timestamp() is None if the element has no event time"
             elif isinstance(timestamp, dt.datetime):
                 remedy = "convert it, for example int(time.timestamp() * 1000)"
             elif isinstance(timestamp, dt.timedelta):
@@ -389,7 +396,7 @@ class TimerQueues(Protocol):
 
     @property
     def queues(self) -> tuple[Timers, Timers]:
-        """The queue of event time, then that of processing time."""
+        """The queue of event time, then the queue of processing time."""
 
 
 class KeyedTimerService(NamespacedTimerService):
@@ -411,11 +418,12 @@ class KeyedTimerService(NamespacedTimerService):
     ) -> None:
         self._clock = clock
         self.queues = event_timers, processing_timers
-        """The queue of event time, then that of processing time."""
+        """The queue of event time, then the queue of processing time."""
         self._event_timers = event_timers
         self._processing_timers = processing_timers
         self._register_event = _registration(event_timers, refused)
-        # This saves a call for each timer: functions register one per record, windows one per pane.
+        # This saves a call for each timer: functions register one per record, windows one per
+        # window.
         self.register_event_time_timer = self._register_event  # type: ignore[assignment, method-assign]
         self._register_processing = _registration(processing_timers, refused)
 
@@ -440,11 +448,11 @@ class KeyedTimerService(NamespacedTimerService):
         return self._event_timers.has(timestamp)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Delete an event-time timer of this key; do nothing where there is none."""
+        """Delete an event-time timer of this key; do nothing if it does not exist."""
         self._event_timers.delete(timestamp)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Delete a processing-time timer of this key; do nothing where there is none."""
+        """Delete a processing-time timer of this key; do nothing if it does not exist."""
         self._processing_timers.delete(timestamp)
 
     def list_event_time_timers(self) -> list[int]:

@@ -50,7 +50,7 @@ _LIBRARIES: Final = (
     ),
 )
 _NO_TIMESTAMP: Final = (
-    "; ctx.timestamp() is None where there is no event time: "
+    "; ctx.timestamp() is None if there is no event time: "
     'pass event_time="<column>" to process(), in a job call assign_timestamps_and_watermarks, '
     "in a test pass a timestamp to the harness"
 )
@@ -94,7 +94,8 @@ _READERS: Final = frozenset(
     }
 )
 
-# Errors of attributes: the class of the object, the names that are asked for (None for any), the hint.
+# For attribute errors: the class of the object, the names that were asked for (None: any), the
+# hint.
 _ATTRIBUTES: Final[Sequence[tuple[Any, Collection[str] | None, str]]] = (
     (_CONTEXTS, OPERATOR_STATE_METHODS, f"; {OPERATOR_STATE_REMEDY}"),
     (
@@ -125,7 +126,7 @@ _ATTRIBUTES: Final[Sequence[tuple[Any, Collection[str] | None, str]]] = (
     ),
 )
 
-# Errors of types: Python's message, names that the code must use (one of them; None for any), the hint.
+# For type errors: Python's message, names (the code must use one; None: any code), the hint.
 _TYPE_ERRORS: Final[Sequence[tuple[re.Pattern[str], Set[str] | None, str]]] = (
     (
         re.compile("offset-naive and offset-aware"),
@@ -153,7 +154,7 @@ _HAS_CALL_BIT: Final = sys.version_info >= (3, 12)
 def where_raised(error: BaseException) -> str:
     """Return ` (<file>:<line>, in <function>)` of the user's frame that raised, or an empty text.
 
-    It is the innermost frame of the user's own code, also when a library called from there raised.
+    It is the innermost frame of the user's own code, also if a library called from there raised.
     """
     found = _find_raising_line(error)
     if found is None:
@@ -163,7 +164,7 @@ def where_raised(error: BaseException) -> str:
 
 
 def hint(error: Exception, *, has_timestamp: bool) -> str:
-    """Return a hint at a misuse of the runtime, or an empty text if none can be seen.
+    """Return a hint at a misuse of the runtime, or an empty text if no misuse is known.
 
     Args:
         error: The error that the user's code raised.
@@ -172,6 +173,7 @@ def hint(error: Exception, *, has_timestamp: bool) -> str:
     found = _find_raising_line(error)
     frame = None if found is None else found[0]
     names = () if frame is None else frame.f_code.co_names
+    # Flink's Java examples write `out.collect(value)`; a Python function yields.
     if isinstance(error, NameError):
         return _YIELDS if error.name in _COLLECTORS else ""
     if isinstance(error, ModuleNotFoundError):
@@ -200,7 +202,7 @@ def hint(error: Exception, *, has_timestamp: bool) -> str:
 
 
 def _find_misuse(error: AttributeError, frame: FrameType | None) -> str:
-    """Return where to find an attribute that an object of ours lacks, or an empty text."""
+    """Return a hint where to find an attribute that an object of ours lacks, or an empty text."""
     thing, name = error.obj, error.name or ""
     for kinds, wanted, advice in _ATTRIBUTES:
         if isinstance(thing, kinds) and (wanted is None or name in wanted):
@@ -232,7 +234,7 @@ def _find_uncalled(frame: FrameType | None) -> str:
     found = [
         f"{each.argval}()"
         for each in loads
-        # From Python 3.12 on the lowest bit says that the attribute is called.
+        # From Python 3.12 on, the lowest bit says that the attribute is called.
         if each.opname == "LOAD_ATTR" and not (_HAS_CALL_BIT and (each.arg or 0) & 1)
         if each.argval in _READERS
     ]

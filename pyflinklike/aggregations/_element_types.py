@@ -3,8 +3,8 @@
 
 Users declare the types of a function's states.  Folds and windows keep whole elements without a
 declaration, so the type of their state is the type of the DataFrame.  An element comes back from
-state unchanged: a decimal keeps its scale, an array its None, and an instant stays the same
-instant in the hour that comes twice and after a restart in another time zone.
+state unchanged: a decimal keeps its scale, an array keeps its None, and an instant stays the same,
+even in the hour that comes twice in autumn or after a restart in another time zone.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def type_of_ddl(df: DataFrame, ddl: str, what: str, time_zone: str) -> TypeInfor
     Args:
         df: Any DataFrame of the session that parses the DDL.
         ddl: DDL such as "n long, total double", or "long".
-        what: The argument's name, for messages.
+        what: The name of the argument, for messages.
         time_zone: The zone of the session, in which a function sees instants.
 
     Raises:
@@ -119,10 +119,10 @@ class ColumnTypeInfo(TypeInformation):
 
     @property
     def adds_up(self) -> bool:
-        """Whether it is a type of decimals.
+        """Whether a sum needs no rounding before it is stored: true of decimals.
 
-        A sum that has more digits than Python's decimals keep is rounded, and with zeros for these
-        digits in state it is the same number.
+        Python rounds a sum with more digits than its decimals keep.  State stores zeros for these
+        digits, which is the same number.
         """
         return bool(pa.types.is_decimal(self.arrow_type))
 
@@ -141,23 +141,23 @@ class ColumnTypeInfo(TypeInformation):
             return None
         if self._of_values is not None:
             return self._of_values.freeze(value)
-        # Through Arrow and back: state must hold before a restart what it holds after it.
+        # Through Arrow and back, so that state holds the same value before and after a restart.
         stored: Any = self.from_arrow(self._writer([value]))[0]
         return stored
 
     def are_stored(self, values: Sequence[Any]) -> bool:
-        """Return whether all are what the column gives back."""
+        """Return whether the column would give all values back unchanged."""
         if isinstance(self._of_values, LocalTimeTypeInfo):
             return self._of_values.are_stored(values)
         kinds = set(map(type, values))
         if not self.is_identity or len(kinds) > 1 or None in values:
             return False
-        # Once for all of them: for each by itself Arrow takes tens of microseconds.
+        # Once for all values, since a call of Arrow takes tens of microseconds.
         try:
             back = self.from_arrow(self._writer(values))
         except StateValueError:
             return False
-        # 1.0 and 1.00 are equal.
+        # By `repr`, since 1.0 and 1.00 are equal but not the same decimal.
         return set(map(type, back)) == kinds and list(map(repr, values)) == list(map(repr, back))
 
     def thaw(self, stored: Any) -> Any:
@@ -188,10 +188,10 @@ class _Direction:
     """A conversion between values that can change and values that cannot.
 
     Args:
-        row: Makes a struct's value of its fields.
-        pairs: Gives the keys and values of a map.
-        mapping: Makes a map's value of pairs.
-        sequence: Makes a list's value of its elements.
+        row: Makes the value of a struct from its names and fields.
+        pairs: Returns the keys and values of a map.
+        mapping: Makes the value of a map from pairs.
+        sequence: Makes the value of a list from its elements.
     """
 
     row: Callable[[tuple[str, ...], Sequence[Any]], Any]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folds by a field: `key_by(df, "user").sum("amount")`, and the same within windows.
 
-The result of folds of keys has the columns of the input.  On a stream each record emits the fold so
-far; in a batch each key emits its fold once, as in Flink's modes.  Flink's Java API has folds of
-windows; PyFlink has not.
+Folds of keys give the columns of the input.  On a stream each record emits the fold so far; in a
+batch each key emits its fold once, as in Flink's two modes.  Flink's Java API has folds of windows;
+PyFlink does not have them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOT_COMPARED = (st.ArrayType, st.MapType, st.StructType)
 class Folds:
     """The folds of a `KeyedDataFrame`; each takes the options of `process` by keyword.
 
-    A field is given by its name or by its position, from 0.  None in a field raises, as in Flink:
+    Name a field by its name or by its position, from 0.  None in a field raises, as in Flink:
     filter such records out, or `F.coalesce` them, before `key_by`.
     """
 
@@ -54,12 +54,12 @@ class Folds:
         """Fold the records of each key with a function of two of them.
 
         Args:
-            func: Called with the fold so far and a record, both `Row`s of the columns of the
-                DataFrame; returns such a row, or a tuple or dict.  It may be a `ReduceFunction`
-                with `open`, `close` and keyed state.
-            running: Whether every record emits the fold so far.  By default a stream does; a
-                batch emits the last fold of each key.  With `event_time` and `running=False` a
-                stream does so, too: when it is ended (`end_input`), and nothing before.
+            func: Gets the fold so far and a record, both `Row`s of the columns of the DataFrame,
+                and returns such a row, or a tuple or dict.  It may be a `ReduceFunction` with
+                `open`, `close` and keyed state.
+            running: Whether every record emits the fold so far; by default True for a stream and
+                False for a batch.  If False, each key emits its last fold once: in a batch at the
+                end, on a stream with `event_time` when `end_input` ends it.
             **options: The options of `process`.
 
         Returns:
@@ -83,7 +83,7 @@ class Folds:
 
         Args:
             position_to_sum: Name or position of the field, which holds numbers.
-            running: As `reduce` takes it.
+            running: Whether every record emits the fold so far, as in `reduce`.
             **options: The options of `process`.
 
         Raises:
@@ -102,7 +102,7 @@ class Folds:
 
         Args:
             position_to_min: Name or position of the field.
-            running: As `reduce` takes it.
+            running: Whether every record emits the fold so far, as in `reduce`.
             **options: The options of `process`.
 
         Raises:
@@ -121,7 +121,7 @@ class Folds:
 
         Args:
             position_to_max: Name or position of the field.
-            running: As `reduce` takes it.
+            running: Whether every record emits the fold so far, as in `reduce`.
             **options: The options of `process`.
 
         Raises:
@@ -136,11 +136,11 @@ class Folds:
         running: bool | None = None,
         **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """Keep the record with the least value of a field; of equal ones the earliest.
+        """Keep the record with the least value of a field, the earliest one if several are equal.
 
         Args:
             position_to_min_by: Name or position of the field.
-            running: As `reduce` takes it.
+            running: Whether every record emits the fold so far, as in `reduce`.
             **options: The options of `process`.
 
         Raises:
@@ -155,11 +155,11 @@ class Folds:
         running: bool | None = None,
         **options: Unpack[ElementOptions],
     ) -> DataFrame:
-        """Keep the record with the greatest value of a field; of equal ones the earliest.
+        """Keep the record with the greatest value of a field, the earliest one if several are equal.
 
         Args:
             position_to_max_by: Name or position of the field.
-            running: As `reduce` takes it.
+            running: Whether every record emits the fold so far, as in `reduce`.
             **options: The options of `process`.
 
         Raises:
@@ -179,7 +179,7 @@ class Folds:
         is_streaming = self._df.isStreaming
         if running is False and is_streaming and options.get("event_time") is None:
             msg = (
-                "a stream gives out its last folds at its end, which event time brings, got "
+                "a stream emits its last folds at its end, which it knows by event time, got "
                 "running=False without event_time; leave it out, fold within windows, or end the "
                 "stream: with_ending_watermark, event_time and end_input"
             )
@@ -198,7 +198,7 @@ def check_field(schema: st.StructType, fold: FieldFold) -> None:
     """Check that rows have the field of a fold, and that it can be folded.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: There is no such field, or it cannot be folded.
+        DeclarationTypeError, DeclarationValueError: The field does not exist, or cannot be folded.
     """
     position = fold.position
     known = range(len(schema.fields)) if isinstance(position, int) else schema.names
@@ -226,7 +226,7 @@ def check_field(schema: st.StructType, fold: FieldFold) -> None:
 class WindowFolds:
     """The folds of a `WindowedDataFrame`; each is a `reduce` and takes its options.
 
-    A field is given by its name or by its position, from 0.
+    Name a field by its name or by its position, from 0.
     """
 
     _schema: st.StructType
@@ -274,7 +274,7 @@ class WindowFolds:
     def min_by(
         self, position_to_min_by: int | str = 0, **options: Unpack[KeyedOptions]
     ) -> DataFrame:
-        """Keep the record of a window with the least value of a field; of equal ones the earliest.
+        """Keep a window's record with the least value of a field, the earliest one if several are equal.
 
         Args:
             position_to_min_by: Name or position of the field.
@@ -288,7 +288,7 @@ class WindowFolds:
     def max_by(
         self, position_to_max_by: int | str = 0, **options: Unpack[KeyedOptions]
     ) -> DataFrame:
-        """Keep the record of a window with the greatest value of a field; of equal ones the earliest.
+        """Keep a window's record with the greatest value of a field, the earliest one if several are equal.
 
         Args:
             position_to_max_by: Name or position of the field.

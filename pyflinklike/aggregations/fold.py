@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fold of all elements of a key into one, and the reduce functions by one field.
 
-In Flink `KeyedStream.reduce` emits the fold so far for every element on a stream.  In batch mode it
+On a stream, Flink's `KeyedStream.reduce` emits the fold so far for every element.  In batch mode it
 emits only the last fold of each key, at the end of the input.  `running` chooses between the two.
 
 `Sum`, `Min` and `Max` fold one field and take all other fields from the first element, as in
 Flink.  `MinBy` and `MaxBy` keep a whole element; if two are equal in the field, the earlier one.
 
-An element may be a `Row`, a tuple, a list, or a plain value.  A field is named by its position, in
-a `Row` also by its name; a plain value only has the position 0.  An element is never changed:
-PyFlink changes it in place, here a new element is made.
+An element may be a `Row`, a tuple, a list, or a plain value.  A position names a field; in a `Row`
+a name does, too.  A plain value only has the position 0.  PyFlink changes an element in place; here
+the fold makes a new element.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _STATE = own_state("_reduce_state", "the fold of a key")
 class Fold(KeyedProcessFunction):
     """Folds the elements of each key, as `KeyedStream.reduce` of PyFlink does.
 
-    The first element of a key is the key's first fold, unchanged.  The function's `open` and
-    `close` are called, and it may have keyed state of its own.
+    The first element of a key is the key's first fold, unchanged.  The function may have `open`,
+    `close` and keyed state.
 
     Args:
         function: A `ReduceFunction`, such as `Sum("amount")`, or a callable of two elements.
@@ -96,8 +96,8 @@ class Fold(KeyedProcessFunction):
         if value is None:
             msg = (
                 "an element and the fold of two are never None, got None for key "
-                f"{short_repr(ctx.get_current_key())}; filter such elements out, and see that the "
-                "function returns what it made"
+                f"{short_repr(ctx.get_current_key())}; filter such elements out, and check that the "
+                "function returns its result"
             )
             raise StateValueError(msg)
         self._fold.update(value)
@@ -114,12 +114,12 @@ class Fold(KeyedProcessFunction):
 
 
 class _FoldDescriptor(ValueStateDescriptor[Any]):
-    """Declares the value of a fold and its function, so that a maximum is refused a sum's state.
+    """Declares the value of a fold and its function, so that a maximum cannot take a sum's state.
 
     Args:
         name: The name of the state.
         type_info: The type of the elements.
-        function: The function that folds; functions of users cannot be told from each other.
+        function: The function that folds; all functions of users count as the same one.
         running: Whether each element emits the fold.
     """
 
@@ -132,11 +132,11 @@ class _FoldDescriptor(ValueStateDescriptor[Any]):
         running: bool,
     ) -> None:
         super().__init__(name, type_info)
-        # Instances differ here, which the class variable of other descriptors does not allow for.
+        # The kind is a class variable of other descriptors, but here it differs by instance.
         vars(self)["kind"] = function.fixed() or "reduce"
         self._field = field_of_fold(function, type_info)
         # A restart must not change this: known keys would lack the timer for the end of the input,
-        # or have one although they have emitted all their folds.
+        # or would have it although they have emitted all their folds.
         self._gives_out = Setting(
             "when a key gives out its fold",
             "with each element" if running else "at the end of the input",
@@ -190,12 +190,13 @@ class FieldFold(ReduceFunction[Any]):
         return self._fold(value1, self._field(value1), value2, self._field(value2))
 
     def fixed(self) -> str:
-        """Return the name of the fold and its field, by which a state knows its function."""
+        """Return the name of the fold and its field, which its state is checked against."""
         return f"{self.what}({self.position!r})"
 
     def make_stored_fold(self, type_info: TypeInformation) -> Callable[[Sequence[Any]], Any] | None:
-        """Return what folds many elements, where the field and all others are stored as they are."""
-        fold = _STORED_FOLDS.get(type(self))  # a class that a user derives may do anything
+        """Return a fold of many elements, if all their fields are stored unchanged; else None."""
+        # By the exact class: a class that a user derives may fold in another way.
+        fold = _STORED_FOLDS.get(type(self))
         if fold is None or not type_info.is_identity:
             return None
         at: int | None = None
@@ -212,7 +213,7 @@ class FieldFold(ReduceFunction[Any]):
         return partial(fold, self, kind, at)
 
     def folded_field(self, names: Sequence[str]) -> str | None:
-        """That at its position."""
+        """Return the name of the field at the position; None without such a field."""
         at = self.position
         return names[at] if isinstance(at, int) and -len(names) <= at < len(names) else None
 
@@ -226,12 +227,12 @@ class FieldFold(ReduceFunction[Any]):
 
     @abstractmethod
     def _fold(self, first: Any, known: Any, second: Any, added: Any) -> Any:
-        """Fold two elements, each of which is followed by its field."""
+        """Fold two elements; the field of each follows it in the arguments."""
 
     def _field(self, value: Any) -> Any:
         if _has_fields(value):
             try:
-                at: Any = self.position  # a Row takes names, too
+                at: Any = self.position  # a `Row` also takes names
                 return value[at]
             except (IndexError, KeyError, TypeError):
                 self._refuse(value, "has no such field; give the position of one that it has")
@@ -307,12 +308,12 @@ class MaxBy(FieldFold):
         return second if added > known else first
 
 
-# Many elements at once: those of a window, which are stored as they are.  Of their field alone a loop
-# of C is made, where `reduce` makes a row of each element.  The built-in `min` and `max` compare as
-# `Min` and `Max` do, and of equal values they keep the first one, too.
+# Folds of many elements of a window at once.  They loop over the field alone, in C, while `reduce`
+# makes a row for each element.  The built-in `min` and `max` compare as `Min` and `Max` do, and
+# also keep the first one of equal values.
 
 _PLAIN = (IntegralTypeInfo, DoubleTypeInfo, StringTypeInfo)
-"""Types of elements without fields that are folded together."""
+"""Types of elements without fields that can be folded at once."""
 
 
 def _fields_at(elements: Sequence[Any], at: int | None) -> list[Any]:
@@ -320,9 +321,9 @@ def _fields_at(elements: Sequence[Any], at: int | None) -> list[Any]:
 
 
 def _sum(fold: FieldFold, kind: TypeInformation, at: int | None, elements: Sequence[Any]) -> Any:
-    # Not the built-in `sum`: from Python 3.12 on its floats are not those of `+`.
+    # Not the built-in `sum`: from Python 3.12 on, it adds floats more exactly than `+` does.
     totals = list(accumulate(_fields_at(elements, at)))
-    # One by one each total is stored, and refused where it does not fit.
+    # One by one, each total would be stored, and refused if it did not fit; so check the extremes.
     kind.freeze(min(totals))
     kind.freeze(max(totals))
     return fold._with(elements[0], totals[-1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins of two keyed streams by time, as in Flink; PyFlink has none.
+"""Joins of two keyed streams by time, as in Flink's Java API; PyFlink has no such joins.
 
 a = key_by(clicks, "user").interval_join(key_by(orders, "user"))          # on Spark
 pairs = a.between(timedelta(seconds=-5), timedelta(seconds=5)).process(Pairing(), "...")

@@ -5,9 +5,9 @@
     a.join(b).window(assigner).apply(function, ...)
     a.co_group(b).window(assigner).apply(function, ...)
 
-`pyflinklike.joins` has the joins themselves; their declaration and its checks are here.  As in
-Flink both inputs of a window join are one stream of tagged elements, in the windows of any other
-stream.  Each join can send the late records of either input to a side output.
+`pyflinklike.joins` has the joins themselves; this module declares and checks them.  As in Flink,
+both inputs of a window join become one stream of tagged elements, with the same windows as any
+other stream.  Each join can send the late records of either input to a side output.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ J = TypeVar("J", bound="JoinedLate")
 class JoinedLate:
     """The side outputs of records that come too late for a join; its methods change and return it.
 
-    Without a side output late records are dropped and counted in the metric
-    `numLateRecordsDropped`.
+    Without a side output, late records are dropped, and the metric `numLateRecordsDropped` counts
+    them.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,8 @@ class JoinedLate:
         """Send the late records of the second DataFrame to a side output.
 
         Args:
-            output_tag: A tag other than the first DataFrame's, with the type of the records.
+            output_tag: Another tag than the one for the first DataFrame; its type is the type of
+                the records.
 
         Raises:
             DeclarationTypeError: It is not an `OutputTag`.
@@ -129,18 +130,17 @@ class _Windowed(WindowOptions, JoinedLate):
 
 
 class JoinedDataFrames:
-    """Two keyed DataFrames to be joined within windows; made by `KeyedDataFrame.join`."""
+    """Two keyed DataFrames to join within windows; `KeyedDataFrame.join` makes it."""
 
     def __init__(self, first: InputOf, second: InputOf, how: str) -> None:
         KeyedConnectedDataFrames(first, second)  # checks the two inputs
         self._inputs, self._how = (first, second), _kind_of_join(how)
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedJoin:
-        """Set the windows within which records of one key are pairs.
+        """Set the windows; records of one key in the same window are pairs.
 
         Args:
-            assigner: The assigner, called with pairs of the number of an input, 1 or 2, and a
-                record.
+            assigner: The assigner; it gets pairs of the number of an input, 1 or 2, and a record.
 
         Raises:
             DeclarationTypeError: It is not an assigner.
@@ -168,7 +168,7 @@ class WindowedJoin(_Windowed):
         """Apply a function to every pair of records of one key and window, when the window fires.
 
         Args:
-            function: Makes one output of a pair; also a callable of two records.  A
+            function: Makes one output from a pair; a callable of two records does, too.  A
                 `FlatJoinFunction` makes any number of outputs.
             output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.  Before
                 its columns the result has the columns of the first input's key and of the window.
@@ -184,6 +184,7 @@ class WindowedJoin(_Windowed):
             )
             msg = f"join takes a JoinFunction or a FlatJoinFunction, got {short_repr(function)}; {remedy}"
             raise DeclarationTypeError(msg)
+        # A mistake in its parameters shows here, and not in a task on a worker.
         if callable(function):
             check_call(function, "join", ["first", "second"])
         check_methods(function)
@@ -191,18 +192,17 @@ class WindowedJoin(_Windowed):
 
 
 class CoGroupedDataFrames:
-    """Two keyed DataFrames to be grouped within windows; made by `KeyedDataFrame.co_group`."""
+    """Two keyed DataFrames to group within windows; `KeyedDataFrame.co_group` makes it."""
 
     def __init__(self, first: InputOf, second: InputOf) -> None:
         KeyedConnectedDataFrames(first, second)  # checks the two inputs
         self._inputs = first, second
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> WindowedCoGroup:
-        """Set the windows within which records of one key are a group.
+        """Set the windows; records of one key in the same window are a group.
 
         Args:
-            assigner: The assigner, called with pairs of the number of an input, 1 or 2, and a
-                record.
+            assigner: The assigner; it gets pairs of the number of an input, 1 or 2, and a record.
 
         Raises:
             DeclarationTypeError: It is not an assigner.
@@ -224,7 +224,7 @@ class WindowedCoGroup(_Windowed):
         """Apply a function to the records of both inputs of one key and window, when it fires.
 
         Args:
-            function: Called with two lists of records, of which one may be empty.
+            function: Gets two lists of records; one of the two may be empty.
             output_type: The type of the outputs, as a join within windows takes it.
             event_time: The timestamp column of both DataFrames, or a pair of names.
             **options: The options of `KeyedDataFrame.process` that every operator has.
@@ -243,9 +243,9 @@ _UNBOUNDED = "an interval join needs bounds, got none; call between(lower, upper
 
 
 class IntervalJoined(JoinedLate):
-    """Two keyed DataFrames to be joined by an interval of time; made by `KeyedDataFrame.interval_join`.
+    """Two keyed DataFrames to join by an interval of time; `KeyedDataFrame.interval_join` makes it.
 
-    The methods before `process` change it and return it.
+    The methods to call before `process` change it and return it.
     """
 
     def __init__(self, first: InputOf, second: InputOf, how: str) -> None:
@@ -260,10 +260,11 @@ class IntervalJoined(JoinedLate):
         """Set how far apart in time two partners may be.
 
         Args:
-            lower_bound: The least time of a record of the second DataFrame minus that of its
-                partner of the first: a `timedelta`, `Time`, `Duration` or an int of ms, often
-                negative.  Included unless `lower_bound_exclusive` is called.
-            upper_bound: The greatest such difference, included likewise.
+            lower_bound: The least difference: the time of a record of the second DataFrame minus
+                the time of its partner in the first.  It is a `timedelta`, `Time`, `Duration` or an
+                int of ms, often negative, and included unless you call `lower_bound_exclusive`.
+            upper_bound: The greatest such difference, included unless you call
+                `upper_bound_exclusive`.
 
         Raises:
             DeclarationTypeError: A bound is of the wrong kind.
@@ -296,7 +297,7 @@ class IntervalJoined(JoinedLate):
 
         Args:
             process_join_function: The function, which is pickled to the workers and opened there.
-            output_type: The type of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
+            output_type: The type of its outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
             event_time: The timestamp column of both DataFrames, or a pair of names.
             side_outputs: The tags whose outputs are wanted, without the tags of late records.
             output_event_time: The column of the result that holds its event time.
@@ -336,21 +337,22 @@ class IntervalJoined(JoinedLate):
     def _check_bounds(self) -> JoinBounds:
         if self._bounds is None:
             raise DeclarationValueError(_UNBOUNDED)
+        # Times are ints of ms, so an excluded bound is the next one inside.
         lower, upper = self._bounds[0] + self._excluded[0], self._bounds[1] - self._excluded[1]
         if lower > upper:
             msg = (
                 f"the lower bound of an interval must not be above the upper one, got {lower} and "
-                f"{upper} ms; turn them round"
+                f"{upper} ms; swap them"
             )
             raise DeclarationValueError(msg)
         return JoinBounds(lower, upper)
 
 
 def _check(process_join_function: Any, event_time: Any) -> None:
-    """Check that a function is one of joins, and that records have times.
+    """Check that a function is a `ProcessJoinFunction`, and that records have times.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is not, or they have none.
+        DeclarationTypeError, DeclarationValueError: One of the two is not so.
     """
     if not isinstance(process_join_function, ProcessJoinFunction):
         remedy = instance_of(ProcessJoinFunction, process_join_function, "subclass it")
@@ -381,13 +383,13 @@ def _kind_of_join(how: Any) -> str:
     """Return the kind of join for one of Spark's names.
 
     Raises:
-        DeclarationValueError: There is no such join here.
+        DeclarationValueError: Joins here do not have that kind.
     """
     kind = _KINDS.get(how.lower().replace("_", "")) if isinstance(how, str) else None
     if kind is None:
         msg = (
             f"how must be 'inner', 'left_outer', 'right_outer' or 'full_outer', got {short_repr(how)}; "
-            "for semi and anti joins write a KeyedCoProcessFunction, or take Spark's own join"
+            "for semi and anti joins write a KeyedCoProcessFunction, or use Spark's own join"
         )
         raise DeclarationValueError(msg)
     return kind
@@ -401,8 +403,8 @@ def _with_late_outputs(
     """Add the side outputs of late records, which have the type of the records.
 
     Args:
-        declared: The other side outputs.
-        late: The tag of each input's late records, or None.
+        declared: The side outputs that the user declared.
+        late: The tag of each input's late records; None without a side output.
         schemas: The columns of each input's records.
 
     Raises:
@@ -420,12 +422,12 @@ def _with_late_outputs(
 
 
 def _check_tag(output_tag: Any) -> OutputTag:
-    """Return a tag that is one.
+    """Return an argument that is an `OutputTag`.
 
     Raises:
         DeclarationTypeError: It is not an `OutputTag`.
     """
     if not isinstance(output_tag, OutputTag):
-        msg = f"a side output is given by an OutputTag, got {short_repr(output_tag)}; write OutputTag('late')"
+        msg = f"a side output needs an OutputTag, got {short_repr(output_tag)}; write OutputTag('late')"
         raise DeclarationTypeError(msg)
     return output_tag

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interval join: pairs of elements of one key whose times lie within an interval.
 
-The rules are those of Flink's `IntervalJoinOperator`:
+It follows the rules of Flink's `IntervalJoinOperator`:
 
 1. A left element at l and a right element at r are a pair if l + lower <= r <= l + upper.
 2. The pair is emitted when the second of the two arrives, with the greater of their times.
@@ -13,8 +13,10 @@ The rules are those of Flink's `IntervalJoinOperator`:
 Flink's DataStream API has no outer joins.  Here they add a rule: an element that is removed
 without a partner is emitted with None, at the time of rule 4.
 
-If calls that fail become dead letters, each pair fails alone: an element meets its other
-partners, is kept and is removed, whatever the function did.
+If failed calls become dead letters, each pair fails alone: an element still meets its other
+partners, and is kept and removed, even if the function failed.
+
+https://github.com/apache/flink/blob/master/flink-runtime/src/main/java/org/apache/flink/streaming/api/operators/co/IntervalJoinOperator.java
 """
 
 from __future__ import annotations
@@ -50,14 +52,14 @@ OUTER: Final[Mapping[str, tuple[bool, bool]]] = MappingProxyType(
         "full_outer": (True, True),
     }
 )
-"""By the name of a join: whether left and right elements without a partner are emitted."""
+"""Whether left and right elements without a partner are emitted, by the name of the join."""
 
 _FEWER = (
-    "elements that have found a partner were not noted as such; join as before or with fewer "
-    "elements that need none, or begin a new checkpoint"
+    "the former join did not note which elements had found a partner; keep its kind, choose one "
+    "that emits fewer elements without a partner, or begin a new checkpoint"
 )
-_LEFT = own_state("_join_left", "what is kept of the left input")
-_RIGHT = own_state("_join_right", "what is kept of the right input")
+_LEFT = own_state("_join_left", "the kept elements of the left input")
+_RIGHT = own_state("_join_right", "the kept elements of the right input")
 _PICKLED = Types.PICKLED_BYTE_ARRAY()
 
 
@@ -66,7 +68,8 @@ class JoinBounds:
     """The interval around a left element in which right elements are its partners.
 
     Args:
-        lower: The least time in ms of a right element less that of the left one; often negative.
+        lower: The least difference in ms: the time of a right element minus the time of the left
+            element; often negative.
         upper: The greatest such difference in ms; both bounds are included.
     """
 
@@ -74,7 +77,7 @@ class JoinBounds:
     upper: int
 
     def kept_for(self, is_left: bool) -> int:
-        """Return the time in ms behind its own for which an element may find a partner."""
+        """Return for how many ms after its own time an element may find a partner."""
         return max(self.upper if is_left else -self.lower, 0)
 
     def partners_of(self, timestamp: int, is_left: bool) -> tuple[int, int]:
@@ -114,7 +117,7 @@ class _Side:
 
     Args:
         is_left: Whether this is the first input.
-        outer: Whether elements without a partner are emitted, too.
+        outer: Whether elements without a partner are also emitted.
         late: The side output of late elements; None if they are only counted.
         element_type: The type of the elements.
         buffer: The elements that may still find a partner; None until the function is open.
@@ -131,7 +134,7 @@ class IntervalJoin(KeyedCoProcessFunction):
     """Joins two keyed streams by an interval of time; on Spark `KeyedDataFrame.interval_join`.
 
     Args:
-        function: Is called with each pair of elements.
+        function: The user's function, which gets each pair of elements.
         bounds: The interval in which two elements are a pair.
         join: "inner", "left_outer", "right_outer" or "full_outer".
         left_type: The type of the first input's elements; by default anything that pickles.
@@ -155,7 +158,8 @@ class IntervalJoin(KeyedCoProcessFunction):
         self._function = function
         self._bounds = bounds
         left_outer, right_outer = OUTER[join]
-        # A side that is not outer does not note which of its elements have found a partner.
+        # Only an outer side notes which elements have found a partner, so after a restart a side
+        # can be outer only if it was before.
         accepts = tuple(
             former
             for former, (left, right) in OUTER.items()
@@ -195,8 +199,8 @@ class IntervalJoin(KeyedCoProcessFunction):
                 if side.outer and not over.joined:
                     yield from self._alone(side, over, timestamp, ctx.get_current_key())
                 side.buffer.remove(over.place)
-            # Each element has a timer, but a timer may come too early: a restart may have widened
-            # the interval since it was registered.
+            # Each element has a timer, but it may be too early: a restart may have widened the
+            # interval after it was registered.
             earliest = side.buffer.earliest()
             if earliest is not None:
                 ctx.timer_service().register_event_time_timer(earliest + kept_for)
@@ -213,7 +217,7 @@ class IntervalJoin(KeyedCoProcessFunction):
             return
         bounds = self._bounds
         partners = list(other.buffer.within(*bounds.partners_of(timestamp, side.is_left)))
-        # As in Flink the element is kept first, so as it was before a function changes it.
+        # As in Flink, the element is kept first: the function may change the object that it gets.
         side.buffer.append(timestamp, bool(partners), value)
         timers.register_event_time_timer(timestamp + bounds.kept_for(side.is_left))
         if partners:
@@ -244,7 +248,8 @@ class IntervalJoin(KeyedCoProcessFunction):
         else:
             context.left, context.right = None, over.timestamp
             pair = None, over.element
-        # The elements before it are done with, so the failure snapshot of a letter begins with this one.
+        # The elements before it are settled, so the failure snapshot of a letter begins with this
+        # one.
         yield from self._call(pair, settled=True)
 
     def _call(self, pair: tuple[Any, Any], *, settled: bool = False) -> Iterable[Any]:
@@ -270,7 +275,7 @@ def _time_of(timestamp: int | None) -> int:
     if timestamp is None:
         msg = (
             "elements of an interval join need times, got one without; name the column with "
-            "event_time, and filter out where it is null"
+            "event_time, and filter out the rows in which it is null"
         )
         raise StateValueError(msg)
     return timestamp
@@ -278,13 +283,12 @@ def _time_of(timestamp: int | None) -> int:
 
 # The buffer of one input
 #
-# The elements lie in an ordered table under their time and a number, which tells elements of the
-# same time apart.  So the elements within an interval are found without a look at the others; Flink
-# walks through all of them.
+# An ordered table keeps the elements under their time and a number, by which elements of the same
+# time differ.  So a range finds the elements within an interval; Flink walks through all elements.
 
 
 _KEY = struct.Struct(">QI")
-# Added to times, which may be negative: as bytes, unsigned numbers sort as they count.
+# Added to times, which may be negative: only the bytes of unsigned numbers sort in their order.
 _BIAS = 1 << 63
 _LAST = (1 << 63) - 1
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
@@ -317,12 +321,13 @@ class JoinBuffer(MapState[bytes, Any]):
         self._range = ordered.range
 
     def append(self, timestamp: int, joined: bool, element: Any) -> None:
-        """Put an element behind the elements of the same time.
+        """Add an element after the elements of the same time.
 
         Raises:
             StateValueError: The element does not fit the declared type.
         """
-        # The elements of one time are removed together, so the number 0 is free only if all are.
+        # The elements of one time are removed together, so number 0 is free only if there is no
+        # other.
         place = _KEY.pack(timestamp + _BIAS, 0)
         if self._get(place) is not MISSING:
             last, _ = next(iter(self._range(place, _end(timestamp), backwards=True, limit=1)))
@@ -335,9 +340,9 @@ class JoinBuffer(MapState[bytes, Any]):
         begin = _KEY.pack(max(first + _BIAS, 0), 0)
         for place, stored in self._range(begin, _end(last)):
             joined, element = thaw(stored)
-            # Null would count as "not joined", and give an element alone that has found a partner.
+            # Null would count as "not joined", and emit an element without its partner.
             if joined is None:
-                rule = "an element says whether it has joined"
+                rule = "an element must say whether it has joined"
                 raise self._corrupt(rule, "null")
             yield Buffered(place, self._unpack(place)[0] - _BIAS, joined, element)
 
@@ -354,7 +359,7 @@ class JoinBuffer(MapState[bytes, Any]):
     def _unpack(self, place: bytes) -> tuple[int, int]:
         """Return the time, as it is stored, and the number in a place."""
         if len(place) != _KEY.size:
-            raise self._corrupt(f"an element has a place of {_KEY.size} bytes", f"{len(place)}")
+            raise self._corrupt(f"an element's key must have {_KEY.size} bytes", f"{len(place)}")
         time, number = _KEY.unpack(place)
         return time, number
 
@@ -364,7 +369,7 @@ class JoinBuffer(MapState[bytes, Any]):
 
 
 def _end(last: int) -> bytes | None:
-    """Return the first place behind a time; None if no time is greater."""
+    """Return the first place after a time; None if no time is greater."""
     if last >= _LAST:
         return None
     return _KEY.pack(max(last + 1 + _BIAS, 0), 0)
@@ -380,7 +385,7 @@ class BufferDescriptor(MapStateDescriptor[bytes, Any]):
     Args:
         name: The name of the state.
         element_type: The type of the elements.
-        join: The kind of the join, a setting that restricts a restart.
+        join: The kind of the join, as a setting that a restart checks.
     """
 
     kind = "join buffer"
@@ -390,10 +395,10 @@ class BufferDescriptor(MapStateDescriptor[bytes, Any]):
         self._join = join
 
     def spec(self) -> TableSpec:
-        """Return what the backend and the log need to know."""
+        """Return the spec of the table: ordered, with the kind of the join among its settings."""
         own = super().spec()
         return attrs.evolve(own, ordered=True, settings=(*own.settings, self._join))
 
     def state(self, table: Table) -> JoinBuffer:
-        """Make the state over a table that was made for `spec`."""
+        """Make the state over a table of that `spec`."""
         return JoinBuffer(self.name, table, self._value_type_info)

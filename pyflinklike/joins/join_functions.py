@@ -31,7 +31,7 @@ __all__ = [
 class ProcessJoinFunction(Function, ABC):
     """A function of two elements of one key whose times are within an interval of each other.
 
-    It is Flink's `ProcessJoinFunction`.  State of the key may be obtained in `open`.
+    It is Flink's `ProcessJoinFunction`.  `open` may obtain states of the key.
     """
 
     class Context(ABC):
@@ -39,17 +39,17 @@ class ProcessJoinFunction(Function, ABC):
 
         @abstractmethod
         def get_left_timestamp(self) -> int | None:
-            """Return the time of the left element in ms; None if an outer join has none."""
+            """Return the time of the left element in ms; None if an outer join lacks it."""
 
         @abstractmethod
         def get_right_timestamp(self) -> int | None:
-            """Return the time of the right element in ms; None if an outer join has none."""
+            """Return the time of the right element in ms; None if an outer join lacks it."""
 
         @abstractmethod
         def get_timestamp(self) -> int:
             """Return the time of the pair in ms: the later one of its two times.
 
-            For an element without a partner it is the time at which this became certain.
+            For an element without a partner it is the time after which no partner can come.
             """
 
         @abstractmethod
@@ -108,10 +108,10 @@ class CoGroupFunction(Function, ABC):
         """Return the outputs of a window; None means no output.
 
         Args:
-            first: The elements of the first stream in order of arrival.  It may be empty, unless
-                `second` is.
-            second: The elements of the second stream in order of arrival.  It may be empty, unless
-                `first` is.
+            first: The elements of the first stream in order of arrival; empty if only the second
+                stream has elements in the window.
+            second: The elements of the second stream in order of arrival; empty if only the first
+                stream has elements in the window.
         """
 
 
@@ -142,17 +142,18 @@ def call_alone(
     *,
     settled: bool = False,
 ) -> Iterable[Any]:
-    """Call a function for a pair that fails alone, and return its outputs; none if it fails.
+    """Call a function for a pair, and return its outputs; if it fails, only this pair is lost.
 
     Args:
-        attempt: That of the operator.
+        attempt: Makes calls that may fail alone; the operator provides it.
         call: Calls the function with the pair.
         pair: The two elements, for messages.
         function: The user's function, for messages.
         method: The name of the method that is called, for messages.
-        settled: Has the meaning that it has in `Attempt`.
+        settled: Whether everything done before this call stays, as in `Attempt`.
     """
 
+    # Copied at once: a generator must run within the attempt, and may change what it has yielded.
     def gather() -> list[Any]:
         return [
             (each[0], *map(as_given, each[1:]))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joins of the elements of two streams that lie in one window.
 
-As in Flink both streams become one stream of tagged elements, which has windows like any other
+As in Flink, both streams become one stream of tagged elements, which has windows like any other
 stream.  A tagged element is a pair of the number of its input, 1 or 2, and the element.  Assigners,
-triggers and evictors see these pairs.  When a window fires, its elements are parted again.
+triggers and evictors see these pairs.  When a window fires, its elements are divided by input
+again.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class CoGrouping(ProcessWindowFunction[Tagged, Any, Any, Any]):
     """Applies a `CoGroupFunction` to the tagged elements of a window.
 
     Args:
-        function: Takes the elements of both inputs.
+        function: The user's function, which gets the elements of both inputs.
     """
 
     def __init__(self, function: CoGroupFunction) -> None:
@@ -88,7 +89,8 @@ class JoinedGroups(CoGroupFunction):
     """Calls a function with every element of one group and every element of the other.
 
     Args:
-        function: Takes the pairs; a callable of two elements is used as a `JoinFunction`.
+        function: The user's function of a pair; a callable of two elements acts as a
+            `JoinFunction`.
         join: "inner", "left_outer", "right_outer" or "full_outer".
     """
 
@@ -111,9 +113,9 @@ class JoinedGroups(CoGroupFunction):
             self._function.close()
 
     def co_group(self, first: list[Any], second: list[Any]) -> Iterator[Any]:
-        """Yield the outputs of all pairs, each of which may fail alone, as a dead letter."""
+        """Yield the outputs of all pairs.  A pair may fail alone and become a dead letter."""
         left_outer, right_outer = self._outer
-        # [None] * False is empty: without an outer join an empty side gives no pairs.
+        # [None] * False is empty, so an empty side gives pairs only in an outer join.
         pairs = (
             (one, other)
             for one in first or [None] * right_outer
@@ -156,7 +158,8 @@ class TaggedTypeInfo(TypeInformation[tuple[int, Any]]):
 
     def __attrs_post_init__(self) -> None:
         """Derive the Arrow type."""
-        # Named as those of a row are, as which it is read without the program: Arrow casts by name.
+        # Without the program it is read as a row, and Arrow casts by name, so the names are a
+        # row's.
         fields = [("f0", pa.int8()), ("f1", self.first.arrow_type), ("f2", self.second.arrow_type)]
         object.__setattr__(self, "arrow_type", pa.struct(fields))
 
@@ -172,7 +175,7 @@ class TaggedTypeInfo(TypeInformation[tuple[int, Any]]):
 
     @property
     def signature(self) -> str:
-        """The signatures of both."""
+        """The name of the type, with the signatures of both inputs' types."""
         return f"TaggedTypeInfo({self.first.signature}, {self.second.signature})"
 
     def freeze(self, value: Any) -> Any:
@@ -191,7 +194,7 @@ class TaggedTypeInfo(TypeInformation[tuple[int, Any]]):
 
     def to_arrow(self, stored: Sequence[Any]) -> pa.Array:
         """Write a column of numbers, and a column of elements for each input."""
-        # An element that was deleted is null in the log.
+        # The log has a null for an element that was deleted.
         nulls = null_mask(stored)
         pairs = stored if nulls is None else [each or (None, None) for each in stored]
         elements = [

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators behind each other, each in its harness: a query of several functions without Spark.
+"""A chain of operators, each in its harness: a query of several functions without Spark.
 
 Every output goes to the next operator at once, and a watermark passes on when the timers that it
-made due have fired, as in Flink.  On Spark a chain gives the same, micro-batch by micro-batch.
+made due have fired, as in Flink.  On Spark a chain gives the same outputs, micro-batch by
+micro-batch.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Link = Callable[[Any], "tuple[Any, int | None] | None"]
 
 
 class _Harness(Protocol):
-    """The methods of a harness that a chain uses, as of `KeyedProcessHarness`."""
+    """The methods of a harness that a chain uses; `KeyedProcessHarness` has them."""
 
     @property
     def output(self) -> list[Any]: ...
@@ -41,10 +42,10 @@ class _Linked:
 
     Args:
         before: The harness whose outputs become its elements.
-        harness: The harness itself.
-        link: Makes an element of an output.
-        side: The side output that it takes, or None for the main output.
-        taken: Number of values that it has taken from the side output.
+        harness: The harness of this operator.
+        link: Makes an element and its event time from an output, or None to leave it out.
+        side: The side output that it takes; None for the main output.
+        taken: How many values it has taken from the side output.
     """
 
     before: _Harness
@@ -54,7 +55,7 @@ class _Linked:
     taken: int = 0
 
     def process(self, main: list[Any]) -> list[Any]:
-        """Process what the harness before emitted since the last call; return the outputs."""
+        """Process the outputs of the harness before since the last call; return the new outputs."""
         results = []
         for output in main if self.side is None else self._new(self.side):
             element = self.link(output)
@@ -63,6 +64,7 @@ class _Linked:
         return results
 
     def _new(self, side: OutputTag[Any]) -> list[Any]:
+        # Harnesses keep all side outputs for the test to read, so the new ones are at the end.
         emitted = self.before.side_output(side)
         new, self.taken = emitted[self.taken :], len(emitted)
         return new
@@ -71,8 +73,13 @@ class _Linked:
 class HarnessChain:
     """A chain that drives harnesses one behind the other.
 
-    `HarnessChain(first).then(second, link)` gives `second` what `first` emits.  Each harness can
-    still be asked for its state, timers and outputs; drive them through the chain only.
+    `HarnessChain(first).then(second, link)` gives `second` the outputs of `first`.  You can still
+    ask each harness for its state, timers and outputs, but drive them through the chain only.
+
+        clean = KeyedProcessHarness(Clean(), key_selector=lambda row: row["user"])
+        count = KeyedProcessHarness(Count(), key_selector=lambda row: row["page"])
+        with HarnessChain(clean).then(count, lambda row: (row, row["at"])) as chain:
+            assert chain.process_element({"user": "ann", "page": "/", "at": 5}, 5) == [("/", 1)]
 
     Args:
         harness: The first harness, such as a `KeyedProcessHarness`.
@@ -88,11 +95,11 @@ class HarnessChain:
         """Put a harness behind the last one.
 
         Args:
-            harness: The next harness.
-            link: Takes an output of the one before, and returns the element for the next and its
-                event time in ms (or None), or None to leave the output out: what DataFrame code
-                between two operators does.
-            side_output: The side output of the one before to take instead of its main output.
+            harness: The harness to put behind the last one.
+            link: Takes an output of the harness before, and returns the next element with its event
+                time in ms (or None), or None to leave the output out.  It stands for the DataFrame
+                code between two operators.
+            side_output: A side output of the harness before, to take instead of its main output.
 
         Returns:
             The chain itself.
@@ -102,7 +109,7 @@ class HarnessChain:
         """
         if not callable(link):
             msg = (
-                f"a link is a function that makes an element and its time of an output, got "
+                f"a link is a function that makes an element and its time from an output, got "
                 f"{short_repr(link)}; write for example lambda row: (row, row.at)"
             )
             raise DeclarationTypeError(msg)
@@ -125,11 +132,11 @@ class HarnessChain:
         """Process one element.
 
         Args:
-            value: The element.
+            value: An element as the first function takes it.
             timestamp: Its event time in ms, if it has one.
 
         Returns:
-            The main outputs of the last operator in this call, as all methods that drive.
+            The main outputs that the last operator yielded in this call.
         """
         return self._through(self._first.process_element(value, timestamp))
 
@@ -145,14 +152,14 @@ class HarnessChain:
         )
 
     def set_processing_time(self, processing_time: int) -> list[Any]:
-        """Set the processing time of all in ms; due timers fire, the first operator's first."""
+        """Set the processing time of all harnesses in ms; due timers of the first one fire first."""
         return self._through(
             self._first.set_processing_time(processing_time),
             lambda harness: harness.set_processing_time(processing_time),
         )
 
     def end_of_input(self) -> list[Any]:
-        """Set the watermark of all to `MAX_WATERMARK`: every event timer fires."""
+        """Set the watermark of all harnesses to `MAX_WATERMARK`: every event timer fires."""
         return self.process_watermark(MAX_WATERMARK)
 
     @property
@@ -173,6 +180,7 @@ class HarnessChain:
         self, results: list[Any], advance: Callable[[_Harness], list[Any]] = lambda _: []
     ) -> list[Any]:
         for each in self._linked:
+            # Outputs come first: they are from before the watermark that `advance` sets.
             results = each.process(results) + advance(each.harness)
         return results
 
@@ -181,12 +189,12 @@ def _check(element: Any, output: Any) -> tuple[Any, int | None]:
     """Return what a link returned, if it is a pair.
 
     Raises:
-        DeclarationTypeError: It is none.
+        DeclarationTypeError: It is not a pair.
     """
     if type(element) is not tuple or len(element) != 2:
         msg = (
             f"a link gives an element and its event time in ms, or None, got {short_repr(element)} for "
-            f"output {short_repr(output)}; return (element, None) where there is no event time"
+            f"output {short_repr(output)}; return (element, None) if there is no event time"
         )
         raise DeclarationTypeError(msg)
     return element

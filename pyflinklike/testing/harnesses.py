@@ -2,17 +2,18 @@
 """Harnesses: run one function without Spark, with time by assignment.
 
 A harness is a host like Spark's: it drives the same operator over the same backends, and `snapshot`
-returns the same durable format.  There is no thread and no clock: nothing happens but your calls.
+returns the same durable format.  It has no thread and reads no clock, so only your calls make
+something happen.
 
-A *batch* is what a stream does as one: the elements of a call of `process_elements` and those that
-were processed one by one before it, or what came before a call of `end_batch`.  At its end a backend
+A *batch* stands for a micro-batch of a stream.  A call of `process_elements` or `end_batch` ends
+it; the elements that were processed one by one before that belong to it, too.  At its end a backend
 that keeps working state on the disk has to write and read it, as in a stream.  A call that moves a
-clock ends no batch.
+clock does not end a batch.
 
-Supported are all states, TTL in both time characteristics, timers of both domains, side outputs,
-snapshot and restore, also into another backend, max parallelism or kind of harness.  Several
-parallel instances are not: every key is in one key group.  With two inputs each has its own
-watermark, as in Flink's `KeyedTwoInputStreamOperatorTestHarness` and
+Harnesses support all states, TTL in both time characteristics, timers of both domains, side
+outputs, snapshot and restore, also into another backend, max parallelism or kind of harness.  They
+do not support several parallel instances: every key is in one key group.  With two inputs each
+input has its own watermark, as in Flink's `KeyedTwoInputStreamOperatorTestHarness` and
 `BroadcastOperatorTestHarness`.
 """
 
@@ -61,19 +62,23 @@ __all__ = [
 class KeyedProcessHarness(OperatorHarness):
     """A harness that drives one function, synchronously.
 
-    It starts at processing time 0 and watermark `MIN_WATERMARK`, restored or not.
+    It starts at processing time 0 and watermark `MIN_WATERMARK`, also if it is restored.
+
+        with KeyedProcessHarness(RunningTotal(), key_selector=lambda row: row["user"]) as harness:
+            assert harness.process_element({"user": "ann", "amount": 2}) == [("ann", 2)]
+            assert harness.process_watermark(60_000) == []  # no timer was due
 
     Args:
         function: The function under test; it is opened at once.
         key_selector: Returns the key of an element.
-        state_backend: Where state is kept; `HashMapStateBackend()` by default.
-        restore: What `snapshot` returned; or `read_savepoint` or `open_savepoint` of
-            `pyflinklike.state_processor`.
+        state_backend: The backend that keeps state; `HashMapStateBackend()` by default.
+        restore: The bytes that `snapshot` returned; or the result of `read_savepoint` or
+            `open_savepoint` of `pyflinklike.state_processor`.
         max_parallelism: The number that the runtime context reports.
-        key_type: Type of the keys; by default any str, number, date or tuple of these.  A restored
-            harness without one takes the keys of any snapshot.
+        key_type: Type of the keys; by default any str, number, date or tuple of these.  Without it,
+            a restored harness takes the keys of any snapshot.
         job_parameters: Values for `get_job_parameter`, by name.
-        allow_pickle: Whether state may be unpickled, as of `process`.
+        allow_pickle: Whether state may be unpickled, as in `process`.
         on_error: `DeadLetters` to keep elements and timers on which the function raises.
 
     Raises:
@@ -104,31 +109,32 @@ class KeyedProcessHarness(OperatorHarness):
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = False,
     ) -> KeyedProcessHarness:
-        """Make a harness in the state that a call began with which became a dead letter.
+        """Make a harness with the state before a call that became a dead letter.
 
-        `replay()` makes that call again.  Key type, task, watermark and processing time are those of
-        the call, and of all keys only its own has state.
+        `replay()` repeats that call.  Key type, task, watermark and processing time are the same as
+        in the call.  Only the key of the call has state.
 
         Args:
-            failure_snapshot: The column of the letter.
+            failure_snapshot: The value of the letter's column `failure_snapshot`.
             function: The function that failed, or a mended one with the same states.
             key_selector: Returns the key of further elements; by default all have the call's key.
-            state_backend: Where state is kept; `HashMapStateBackend()` by default.
-            job_parameters: Values for `get_job_parameter`, by name, which a failure snapshot has not.
-            allow_pickle: Whether the element and state may be unpickled: whoever wrote the letter
-                may then run code here.
+            state_backend: The backend that keeps state; `HashMapStateBackend()` by default.
+            job_parameters: Values for `get_job_parameter`, by name; a failure snapshot lacks them.
+            allow_pickle: Whether the element and state may be unpickled.  A pickle can run any
+                code, so set it only if you trust the writer of the letter.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: An argument is of the wrong kind, or there is
-                a pickle, which `allow_pickle` refuses.
+            DeclarationTypeError, DeclarationValueError: An argument is of the wrong kind, or there
+                is a pickle, which `allow_pickle` refuses.
             CorruptStateError: The failure snapshot is damaged.
-            IncompatibleStateError: The function declares its states in another way, or has other
+            IncompatibleStateError: The function declares its states differently, or has other
                 inputs.
         """
         failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
         options = settings_of_failure(
             failed, state_backend, job_parameters, allow_pickle=allow_pickle
         )
+        # Not by `cls(...)`, whose options are the user's: a failed call is none of them.
         made = cls.__new__(cls)
         made._key_selector = key_selector or key_of_failure(failed)
         check_key_selector(made._key_selector, "key_selector")
@@ -139,7 +145,7 @@ class KeyedProcessHarness(OperatorHarness):
         """Process one element.
 
         Args:
-            value: The element.
+            value: An element as the function takes it.
             timestamp: Its event time in ms, if it has one.
 
         Returns:
@@ -149,6 +155,7 @@ class KeyedProcessHarness(OperatorHarness):
             UserFunctionError: The function or the key selector raised.
             StateValueError: The key is None or of a type that cannot be a key.
         """
+        # Written out, since tests call this for every element: no call if the harness is open.
         if self._closed:
             self._open_operator()
         if timestamp is not None:
@@ -158,6 +165,7 @@ class KeyedProcessHarness(OperatorHarness):
     def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> list[Any]:
         """Process elements with their event times in ms, in this order; return the main outputs."""
         operator = self._open_operator()
+        # All times and keys are checked first, so that a mistake leaves the state as it was.
         values, timestamps = [], []
         for value, timestamp in elements:
             values.append(value)
@@ -174,7 +182,7 @@ class KeyedProcessHarness(OperatorHarness):
     def end_of_input(self) -> list[Any]:
         """Move the watermark to `MAX_WATERMARK`: event timers fire, and no processing timer.
 
-        That is the end of a stream.  At the end of a batch processing timers fire after them.
+        This is the end of a stream.  At the end of a batch, processing timers also fire.
         """
         return self.process_watermark(MAX_WATERMARK)
 
@@ -183,7 +191,7 @@ _FIRST, _SECOND = 1, 2
 
 
 class _TwoInputs(OperatorHarness):
-    """A harness with a watermark for each of two inputs, the smaller of which counts."""
+    """A harness with a watermark for each of two inputs; the smaller one counts."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -203,15 +211,17 @@ class _TwoInputs(OperatorHarness):
 class KeyedTwoInputHarness(_TwoInputs):
     """A harness that drives one function of two keyed inputs, synchronously.
 
-    It starts at processing time 0, and both inputs at watermark `MIN_WATERMARK`, restored or not.
-    The operator's watermark is the smaller one of both, and never goes back.  As in Flink, timers
-    fire when it moves: a timer registered for a time that it has passed waits until it moves again.
+    It starts at processing time 0 and both inputs at watermark `MIN_WATERMARK`, also if it is
+    restored.  The operator's watermark is the smaller one of both, and never goes back.  As in
+    Flink, timers fire when it moves: a timer that is registered for an earlier time waits until it
+    moves again.
 
     Args:
         function: A `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`; it is opened
             at once.
         key_selector1: Returns the key of an element of the first input.
-        key_selector2: Returns the key of an element of the second input; by default as the first.
+        key_selector2: Returns the key of an element of the second input; by default
+            `key_selector1`.
         **options: The options of `KeyedProcessHarness`.
 
     Raises:
@@ -246,10 +256,10 @@ class KeyedTwoInputHarness(_TwoInputs):
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = False,
     ) -> KeyedTwoInputHarness:
-        """Make a harness in the state that a call began with which became a dead letter.
+        """Make a harness with the state before a call that became a dead letter.
 
-        As `KeyedProcessHarness.of_failure`, with a key selector for each input.  Both inputs are at
-        the watermark of the call.
+        It is like `KeyedProcessHarness.of_failure`, with a key selector for each input.  Both
+        inputs are at the watermark of the call.
         """
         failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
         options = settings_of_failure(
@@ -267,7 +277,7 @@ class KeyedTwoInputHarness(_TwoInputs):
         """Process one element of the first input.
 
         Args:
-            value: The element.
+            value: An element as `process_element1` takes it.
             timestamp: Its event time in ms, if it has one.
 
         Returns:
@@ -304,6 +314,7 @@ class KeyedTwoInputHarness(_TwoInputs):
         return self._advance(_SECOND, MAX_WATERMARK)
 
     def _process(self, number: int, value: Any, timestamp: int | None) -> list[Any]:
+        # Before the key selector is called: a closed harness must not run code of the user.
         self._open_operator()
         if timestamp is not None:
             timestamp = check_time(timestamp, "the timestamp of an element")
@@ -314,13 +325,13 @@ class KeyedTwoInputHarness(_TwoInputs):
 class BroadcastHarness(_TwoInputs):
     """A harness that drives one function with a broadcast input, synchronously.
 
-    It starts at processing time 0, and both inputs at watermark `MIN_WATERMARK`, restored or not.
-    The operator's watermark is the smaller one of both, and never goes back.
+    It starts at processing time 0 and both inputs at watermark `MIN_WATERMARK`, also if it is
+    restored.  The operator's watermark is the smaller one of both, and never goes back.
 
     Args:
         function: A `KeyedBroadcastProcessFunction` or a `BroadcastProcessFunction`; it is opened at
             once.
-        broadcast_states: The descriptors that `broadcast` would be given.
+        broadcast_states: The descriptors, as `broadcast` takes them on Spark.
         key_selector: Returns the key of an element; for a keyed function only.
         **options: The options of `KeyedProcessHarness`.
 
@@ -358,11 +369,11 @@ class BroadcastHarness(_TwoInputs):
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = False,
     ) -> BroadcastHarness:
-        """Make a harness in the state that a call began with which became a dead letter.
+        """Make a harness with the state before a call that became a dead letter.
 
-        As `KeyedProcessHarness.of_failure`, with the broadcast states.  Both inputs are at the
-        watermark of the call.  For an element of the broadcast input the failure snapshot has the state of
-        keys only where the call had read it.
+        It is like `KeyedProcessHarness.of_failure`, with the broadcast states.  Both inputs are at
+        the watermark of the call.  If an element of the broadcast input failed, the failure
+        snapshot has the state of keys only if the call had read it.
         """
         failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
         options = settings_of_failure(
@@ -379,7 +390,7 @@ class BroadcastHarness(_TwoInputs):
         """Process one element of the input that is not broadcast.
 
         Args:
-            value: The element.
+            value: An element as `process_element` takes it.
             timestamp: Its event time in ms, if it has one.
 
         Returns:
@@ -399,7 +410,7 @@ class BroadcastHarness(_TwoInputs):
         """Process one element of the broadcast input; return the main outputs of this call.
 
         Args:
-            value: The element.
+            value: An element as `process_broadcast_element` takes it.
             timestamp: Its event time in ms, if it has one.
 
         Raises:
@@ -410,7 +421,7 @@ class BroadcastHarness(_TwoInputs):
         try:
             return self._collect(operator.process_broadcast, [(value, timestamp)])
         finally:
-            # Each element is a task of its own: there are no other key groups to repeat it in.
+            # Each element is a task of its own, since no other key group has to repeat it.
             operator.end_task()
 
     def process_watermark(self, watermark: int) -> list[Any]:
@@ -436,7 +447,7 @@ class BroadcastHarness(_TwoInputs):
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> ReadOnlyBroadcastState[K, V]:
-        """Return a broadcast state, to be looked into between calls.
+        """Return a broadcast state, for reading between calls.
 
         Raises:
             DeclarationError: The state is not among `broadcast_states`.
@@ -450,7 +461,7 @@ def _check_selector(
     """Return the key selector, if the function needs one.
 
     Raises:
-        DeclarationTypeError: A keyed function has none, or one without keys has one.
+        DeclarationTypeError: A keyed function lacks one, or a function without keys has one.
     """
     if not kind_of(function).has_keys:
         if key_selector is None:

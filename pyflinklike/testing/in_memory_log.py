@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key group's durable form in two Python fields, for tests of hosts and backends.
+"""The log of a key group in two Python fields, for tests of hosts and backends.
 
-A host's transaction is a copy: commit into `store.copy()`, and go on with the copy if the
-transaction succeeds or with the original if it does not.
+A copy serves as a host's transaction: commit into `store.copy()`, and go on with the copy if the
+transaction succeeds, or with the original if it fails.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class InMemoryLogStorage:
     """A `LogStorage` of one key group.
 
     Args:
-        head: The group's head, or None where the group has no state.
-        segments: Blobs by sequence number.
+        head: The head of the group; None if the group has no state.
+        segments: The bytes of each segment, by sequence number.
     """
 
     head: Head | None = None
@@ -34,7 +34,8 @@ class InMemoryLogStorage:
         """Make the log of a key group that begins with a snapshot.
 
         Args:
-            snapshot: One segment that needs no other, such as `snapshot` of a harness returns.
+            snapshot: One segment that needs no other one; `snapshot` of a harness returns such
+                bytes.
             max_parallelism: The number of key groups.
 
         Raises:
@@ -55,7 +56,7 @@ class InMemoryLogStorage:
         return cls(head, {0: snapshot})
 
     def read_head(self, where: str) -> Head | None:  # noqa: ARG002
-        """Return the head, or None where the group has no state."""
+        """Return the head, or None if the group has no state."""
         return self.head
 
     def write_head(self, head: Head) -> None:
@@ -63,7 +64,7 @@ class InMemoryLogStorage:
         self.head = head
 
     def read_segment(self, sequence: int) -> bytes | None:
-        """Return one segment, or None where it is missing."""
+        """Return one segment, or None if it is missing."""
         return self.segments.get(sequence)
 
     def write_segment(self, sequence: int, blob: bytes) -> None:
@@ -75,7 +76,8 @@ class InMemoryLogStorage:
         self.segments.clear()
 
     def copy(self) -> InMemoryLogStorage:
-        """Return a store of the same contents that changes on its own."""
+        """Return a store of the same contents; later changes of one do not show in the other."""
+        # Heads and blobs are immutable, so a flat copy is enough.
         return InMemoryLogStorage(self.head, dict(self.segments))
 
     @property

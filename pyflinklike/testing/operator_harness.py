@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part that the harnesses of all kinds of functions share.
+"""The common part of the harnesses of all kinds of functions.
 
 A harness makes one operator over one key group, opens it, gathers its outputs, and lets tests look
 into its state.  A subclass gives it elements and moves its watermark.
@@ -88,13 +88,13 @@ class HarnessOptions(TypedDict, total=False):
 
 @runtime_checkable
 class SavedState(Protocol):
-    """The state and timers of one operator, such as `open_savepoint` finds in a directory."""
+    """The state and timers of one operator; `open_savepoint` finds them in a directory."""
 
     def segment(self) -> Segment:
         """Return all entries as one snapshot."""
 
     def record(self) -> OperatorRecord:
-        """Return how the operator and its states were declared."""
+        """Return the declarations of the operator and its states."""
 
 
 @attrs.frozen
@@ -102,13 +102,13 @@ class HarnessState:
     """The contents of a harness, for a savepoint.
 
     Args:
-        snapshot: All entries and timers.
-        states: How the states are declared: those of the function, and those that a restored
-            savepoint has besides.
+        snapshot: All entries and timers, as one segment.
+        states: The declarations of the states of the function, and of further states that a
+            restored savepoint has.
         function: The name of the function's class.
         key_type: The type of the keys.
         key_columns: The names of the columns that make the key, for elements that come as columns.
-        former: The record in the savepoint that was restored; None if there was none.
+        former: The operator record of the restored savepoint; None without one.
     """
 
     snapshot: Segment
@@ -124,15 +124,16 @@ class HarnessSettings:
     """The options of one harness, in the order in which signatures show them.
 
     Args:
-        state_backend: Where state is kept; None for `HashMapStateBackend()`.
-        restore: What `snapshot` or `open_savepoint` returned; None for no state.
+        state_backend: The backend that keeps state; None for `HashMapStateBackend()`.
+        restore: The result of `snapshot` or `open_savepoint`; None for no state.
         max_parallelism: The number that the runtime context reports.
         key_type: The type of the keys; None for keys of any type.
         job_parameters: The values for `get_job_parameter`, by name.
         allow_pickle: Whether state may be unpickled.
-        on_error: Makes dead letters of elements and timers on which the function raises; None to
-            raise.
-        failed: The call whose beginning the harness is in; its task and key type count.
+        on_error: Turns elements and timers on which the function raises into dead letters.  If
+            None, the harness raises.
+        failed: The failed call to repeat, whose task and key type the harness takes; None for a
+            harness of the user.
 
     Raises:
         DeclarationTypeError: An option is of the wrong kind.
@@ -150,7 +151,7 @@ class HarnessSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> HarnessSettings:
-        """Collect the options that a harness was given.
+        """Collect the options of a harness.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An option is wrong, or unknown.
@@ -160,7 +161,7 @@ class HarnessSettings:
     def __attrs_post_init__(self) -> None:
         optional = type(None)
         _check_kind(self.state_backend, (StateBackend, optional), "state_backend is a StateBackend")
-        rule = "restore takes what snapshot() returned, or open_savepoint(path)"
+        rule = "restore takes the bytes that snapshot() returned, or open_savepoint(path)"
         _check_kind(self.restore, (bytes, SavedState, optional), rule)
         _check_kind(self.key_type, (TypeInformation, optional), "key_type is a TypeInformation")
         _check_kind(self.on_error, (DeadLetters, optional), "on_error is DeadLetters")
@@ -170,14 +171,14 @@ class HarnessSettings:
             raise DeclarationValueError(f"{msg}; for example 128")
 
 
-# Shows a harness' options in its signature.
+# `help` and editors show the options in the signature of a harness, and not only `**options`.
 with_options = options_shown(HarnessOptions, HarnessSettings)
 
 
 class OperatorHarness:
     """A harness that drives one function, synchronously; a subclass gives it elements.
 
-    It starts at processing time 0 and watermark `MIN_WATERMARK`, restored or not.
+    It starts at processing time 0 and watermark `MIN_WATERMARK`, also if it is restored.
 
     Args:
         function: The function under test; it is opened at once.
@@ -226,7 +227,7 @@ class OperatorHarness:
                 state_backend,
                 key_type,
                 task,
-                # An owner of its own, so that no harness finds another's warm state or files.
+                # A new owner, so that no harness finds the cached state or files of another one.
                 f"harness-{uuid.uuid4()}",
                 broadcast_states=tuple(broadcast_states),
                 allow_pickle=pickle_allowed(options.allow_pickle),
@@ -240,6 +241,7 @@ class OperatorHarness:
             clock.watermark = failed.facts.watermark
             clock.processing_time = failed.facts.processing_time
         self._former, self._key_columns = restored.record, tuple(key_columns)
+        # Entered before `open`, so that states which the function declares find their entries.
         self._operator.group.enter(restored.state)
         self._operator.open()
         self._closed = False
@@ -249,13 +251,14 @@ class OperatorHarness:
         self._process_one = self._batches.process_one
         self._extensions = self._operator.extensions
         self._outputs = self._operator.outputs
+        # On Spark the declared columns check side outputs; here only the types of the tags can.
         self._outputs.checks_tags = True
         self.output: list[Any] = []
         """Every main output so far, in order."""
         self._side_output: dict[str, list[Any]] = {}
 
     def __repr__(self) -> str:
-        """Show the function, the backend, the clock, and how much there is, but no values."""
+        """Show the function, the backend, the clock, and the numbers of keys, timers and outputs."""
         what = "closed" if self._closed else _summary(self._operator)
         return f"<{type(self).__name__} of {self._name}: {what}, outputs={len(self.output)}>"
 
@@ -272,7 +275,7 @@ class OperatorHarness:
             try:
                 self._operator.close()
             finally:
-                # Nobody can ask for this harness's files on the disk.
+                # The owner is unique to this harness, so its files on the disk are of no more use.
                 if isinstance(self._operator.backend, LocalStateBackend):
                     self._operator.backend.discard()
 
@@ -282,7 +285,7 @@ class OperatorHarness:
         """End a batch of elements that were processed one by one.
 
         Calls that process many elements end a batch by themselves, and so does every thousandth
-        element or timer.  A call that moves a clock ends none: a backend on the disk would write to
+        element or timer.  A call that moves a clock does not: a backend on the disk would write to
         it at every move.
 
         Raises:
@@ -301,22 +304,22 @@ class OperatorHarness:
         self._collect(self._open_operator().cleanup.drop_expired)
 
     def replay(self) -> list[Any]:
-        """Make the call again that failed, in a harness of `of_failure`.
+        """Repeat the call that failed, in a harness that `of_failure` made.
 
-        What the call had written before it raised stays, to be looked into.
+        If the function raises again, its writes before that stay, so that you can look at them.
 
         Returns:
-            The main outputs, where the function does not raise any more.
+            The main outputs, if the function does not raise any more.
 
         Raises:
-            Exception: What the function raises, as it is.
-            StateAccessError: The harness is not one of `of_failure`; or a broadcast element looks
-                at the states of keys, and the call that failed did not.
+            Exception: The error that the function raises, unchanged.  StateAccessError:
+            `of_failure` did not make the harness; or the function reads the states
+                of keys for a broadcast element, and the call that failed did not.
         """
         operator, failed = self._open_operator(), self._failed
         if failed is None:
             msg = f"replay() is for a harness of {type(self).__name__}.of_failure, got another one"
-            raise StateAccessError(f"{msg}; make one of the failure snapshot of a dead letter")
+            raise StateAccessError(f"{msg}; make one from the failure snapshot of a dead letter")
         try:
             operator.repeat(failed)
         finally:
@@ -324,7 +327,7 @@ class OperatorHarness:
         return main
 
     def _check_fit(self, failed: FailedCall, function: Any) -> None:
-        """Refuse a function whose declarations are not those of the failure_snapshot."""
+        """Refuse a function whose declarations do not fit the failure snapshot."""
         try:
             failed.check(self._operator.group.specs, function)
         except IncompatibleStateError:
@@ -350,8 +353,8 @@ class OperatorHarness:
     def num_keyed_state_entries(self, name: str) -> int:
         """Count the entries of a state over all keys, expired ones not yet cleaned included.
 
-        That is one per key for value, reducing and aggregating state, one per element of a list and
-        one per entry of a map.
+        Value, reducing and aggregating states have one entry per key, lists one per element, and
+        maps one per entry.
 
         Raises:
             StateAccessError: The function has not declared such a state.
@@ -359,7 +362,7 @@ class OperatorHarness:
         return sum(map(len, self._contents(name)))
 
     def num_keyed_state_bytes(self, name: str) -> int:
-        """Count the bytes that these entries take in a snapshot, before it is compressed.
+        """Count the bytes of the entries of a state in a snapshot, before it is compressed.
 
         Raises:
             StateAccessError: The function has not declared such a state.
@@ -377,14 +380,14 @@ class OperatorHarness:
         return [each for each in contents if each.spec.name == name and len(each)]
 
     def store(self, name: str, key: Any = None) -> Any:
-        """Return a store, to be looked into or written between calls.
+        """Return a store, for reading and writing between calls.
 
-        Until the next call of the harness, `key` is the current key.  Whatever is written stays,
-        and that call logs it.
+        Until the next call of the harness, `key` is the current key.  Your writes stay, and the
+        next call logs them.
 
         Args:
-            name: The name it was declared with.
-            key: Key of the store; not needed where all keys share it (scope "partition").
+            name: The name of the store in its descriptor.
+            key: Key of the store; not needed if all keys share it (scope "partition").
 
         Raises:
             UnknownStoreError: The function has not declared such a store.
@@ -416,7 +419,7 @@ class OperatorHarness:
     def state_to_save(self) -> HarnessState:
         """Return all state and timers with their declarations, for `write_savepoint`."""
         operator = self._open_operator()
-        # As `OperatorRecord.after`: states left out of the program are still stored.
+        # As in `OperatorRecord.after`: states that the program leaves out are still stored.
         former = {} if self._former is None else self._former.states
         return HarnessState(
             read_segment(self.snapshot(), "snapshot"),
@@ -445,7 +448,8 @@ class OperatorHarness:
     def _process_and_collect(self, key: Any, value: Any, timestamp: int | None) -> list[Any]:
         try:
             self._process_one(key, value, timestamp)
-            # Not `flush` of the operator: this runs for every element, most often without stores.
+            # Not by `flush` of the operator: this runs for every element, most often without
+            # stores.
             for each in self._extensions:
                 each.flush()
         finally:
@@ -457,7 +461,7 @@ class OperatorHarness:
             drive(*arguments)
             self._batches.end()
         finally:
-            # Also of a call that fails, so that the next one returns its own outputs only.
+            # Also if the call fails, so that the next call returns its own outputs only.
             main = self._operator.outputs.move_to(self.output, self._side_output)
         return main
 
@@ -484,7 +488,7 @@ def settings_of_failure(
     *,
     allow_pickle: bool,
 ) -> HarnessSettings:
-    """Return the settings of a harness in the state that a call began with."""
+    """Return the settings of a harness with the state before a failed call."""
     return HarnessSettings(
         state_backend=state_backend,
         max_parallelism=failed.facts.max_parallelism,
@@ -506,7 +510,7 @@ def _task_of(failed: FailedCall, function: Any, task: TaskInfo) -> TaskInfo:
     """Return the task of a call that failed.
 
     Raises:
-        IncompatibleStateError: The function has other inputs than the one that failed.
+        IncompatibleStateError: The function has other inputs than the function that failed.
     """
     facts, inputs = failed.facts, kind_of(function).inputs
     if facts.inputs != inputs:
@@ -530,11 +534,11 @@ def _task_of(failed: FailedCall, function: Any, task: TaskInfo) -> TaskInfo:
 
 @attrs.frozen
 class _Restored:
-    """The beginning of a harness.
+    """The state and declarations that a harness begins with.
 
     Args:
         state: The working state of its only key group.
-        record: Record of the operator in a savepoint; None for a snapshot, which has none.
+        record: The operator record of a savepoint; None for a snapshot, which lacks a record.
     """
 
     state: KeyGroupState
@@ -546,7 +550,7 @@ def check_key_selector(key_selector: Any, name: str) -> None:
 
     Args:
         key_selector: The argument of the harness.
-        name: Name of the argument, for messages.
+        name: The name of that argument, for messages.
 
     Raises:
         DeclarationTypeError: It cannot be called with an element.
@@ -556,6 +560,7 @@ def check_key_selector(key_selector: Any, name: str) -> None:
 
 
 def _check_kind(given: Any, kind: Any, rule: str) -> None:
+    # A bool is an int to Python, but max_parallelism=True is a mistake.
     if not isinstance(given, kind) or isinstance(given, bool):
         msg = f"{rule}, got {short_repr(given)}; {instance_of(kind, given, 'give an instance')}"
         raise DeclarationTypeError(msg)
@@ -565,12 +570,12 @@ def check_time(time: Any, what: str, *, required: bool = False) -> Any:
     """Return a time in ms as it was given.
 
     Args:
-        time: An int, or None where that is allowed.
-        what: What has the time, for messages.
+        time: An int in ms, or None if that is allowed.
+        what: The owner of the time, for messages, such as "a watermark".
         required: Whether None is refused.
 
     Raises:
-        StateValueError: The time is no int of 64 bits.
+        StateValueError: The time is not an int of 64 bits.
     """
     if time is None and not required:
         return None
@@ -584,11 +589,11 @@ def check_time(time: Any, what: str, *, required: bool = False) -> Any:
 
 
 def _restore(restored: bytes | SavedState | None, key_type: TypeInformation) -> _Restored:
-    """Return what a harness begins with.
+    """Return the state and declarations that a harness begins with.
 
     Args:
         restored: A snapshot, or the savepoint of one operator; None for no state.
-        key_type: Type of the keys.
+        key_type: The type that the keys of the harness have.
 
     Raises:
         CorruptStateError: The snapshot is damaged.
@@ -611,10 +616,11 @@ _NAMED = {MIN_WATERMARK: "MIN_WATERMARK", MAX_WATERMARK: "MAX_WATERMARK"}
 
 
 def _summary(operator: KeyedProcessOperator) -> str:
-    """Return the clock and the numbers of keys and timers, but no text of a user's class.
+    """Return the clock and the numbers of keys and timers.
 
     A key counts while it has state or a timer, or an entry that expired and is not yet cleaned up.
     """
+    # No keys and values: the `__repr__` of a user's class may raise, or show secrets.
     clock = operator.clock
     keys = {key for each in operator.backend.contents() for key in each.keys}
     return (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hypothesis strategies for keys, state types, values, records and TTLs.
 
-Everything drawn is something that the library must take: a value of `values_of(t)` fits `t`, and
+The library must accept all that these strategies draw: a value of `values_of(t)` fits `t`, and
 reads the same before a restart and after it.
 
     @given(keyed_records(values=st.integers()))
@@ -40,6 +40,7 @@ except ImportError as error:
 __all__ = ["keyed_records", "keys", "timestamps", "ttl_configs", "type_infos", "values_of"]
 
 _UTC = st.just(dt.timezone.utc)
+# No surrogates: they cannot be encoded as UTF-8, and state refuses them.
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 _BYTES = st.binary(max_size=8)
 _DECIMALS = st.decimals(allow_nan=False, allow_infinity=False)
@@ -84,7 +85,7 @@ _MAP_KEYS: list[TypeInformation] = [
 
 
 def keys() -> SearchStrategy[Hashable]:
-    """Draw keys of elements, as a key selector may return them where no key type is declared."""
+    """Draw keys of elements, as a key selector may return them if no key type is declared."""
     scalars = (
         st.booleans()
         | st.integers()
@@ -124,10 +125,10 @@ def _nest(parts: SearchStrategy[TypeInformation]) -> SearchStrategy[TypeInformat
 
 
 def values_of(type_info: TypeInformation) -> SearchStrategy[Any]:
-    """Draw values that fit a type; None among them where the type takes it.
+    """Draw values that fit a type; None is among them if the type takes it.
 
     Args:
-        type_info: Any of `Types`, nested ones included.
+        type_info: Any type of `Types`; nested ones, too.
     """
     scalar = _SCALARS.get(type_info)
     if scalar is not None:
@@ -141,6 +142,7 @@ def values_of(type_info: TypeInformation) -> SearchStrategy[Any]:
             element = st.none() | element
         return st.lists(element, max_size=3)
     key_type, value_type = type_info._key_type_info, type_info._value_type_info  # type: ignore[attr-defined]
+    # Map keys cannot be None, though a type such as STRING takes it as a value.
     some = values_of(key_type).filter(lambda key: key is not None)
     return st.dictionaries(some, values_of(value_type), max_size=3)
 
@@ -151,7 +153,7 @@ def _row_maker(type_info: RowTypeInfo) -> Callable[[tuple[Any, ...]], Row]:
 
 
 def timestamps() -> SearchStrategy[int]:
-    """Draw event times in ms: close together, so that some are equal, and around 1970."""
+    """Draw event times in ms around 1970, so close together that some are equal."""
     return st.integers(-1_000, 10_000)
 
 
@@ -161,7 +163,7 @@ def keyed_records(
     timestamps: SearchStrategy[int | None] | None = None,
     max_size: int = 20,
 ) -> SearchStrategy[list[tuple[Any, Any, int | None]]]:
-    """Draw lists of (key, value, timestamp) in arrival order; few keys, so that they repeat.
+    """Draw lists of (key, value, timestamp) in arrival order; they have few keys, so these repeat.
 
     Args:
         keys: Draws keys; "a", "b" or "c" by default.

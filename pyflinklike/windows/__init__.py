@@ -6,8 +6,8 @@
 
     clicks_per_minute = window(TumblingEventTimeWindows.of(Time.minutes(1))).aggregate(Count())
 
-The names are PyFlink's (`pyflink.datastream.window`), the semantics Flink's.  What `window(...)`
-ends in is a `WindowOperator`, a `KeyedProcessFunction` that every host runs.
+The names are PyFlink's (`pyflink.datastream.window`), the semantics Flink's.  The calls that begin
+with `window(...)` end in a `WindowOperator`, a `KeyedProcessFunction` that every host runs.
 """
 
 from pyflinklike._exports import export_public, is_loading

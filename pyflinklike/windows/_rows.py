@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows that windows give: the key, the window, and the result of the user's function.
 
-The columns of a time window are named as in Flink's SQL.  A count window has the column `window_id`, a
-global window has none.
+The columns of a time window have the names of Flink's SQL.  A count window has the column
+`window_id`; a global window adds no column.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ WINDOW_TIME: Final = "window_time"
 """The column that holds the event time of a result: the last millisecond of the window."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)
+# Enough for the open windows of most queries, and a small cache in each worker.
 _RECENT = 1_024
 
 
 def window_fields(serializer: WindowSerializer[Any]) -> list[st.StructField]:
-    """Return the columns of a window; windows of a user's own class have none.
+    """Return the columns of a window; windows of a user's own class add no columns.
 
     Args:
         serializer: The serializer of the assigner.
@@ -53,7 +54,7 @@ class WindowRows:
         key_width: The number of key columns.
         windows: The serializer of the assigner.
         encoder: Knows the columns of the result and names the operator in messages.
-        taken: The positions of the result's columns to give out; None for all.
+        taken: The positions of the result's columns to keep; None for all.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class WindowRows:
         """Make the row.
 
         Raises:
-            OutputError: The result is no row of its columns.
+            OutputError: The result does not fit its columns.
         """
         row = self._encoder.in_order(result, key)
         if self._taken is not None:
@@ -81,7 +82,7 @@ class WindowRows:
         keys = (key,) if self._key_width == 1 else tuple(key)
         return (*keys, *self._columns_of(window), *row)
 
-    # The cached columns of windows cannot be pickled: a worker makes its own.
+    # The cached columns of windows cannot be pickled, so a worker makes its own cache.
     def __reduce__(self) -> tuple[type[WindowRows], tuple[Any, ...]]:
         return WindowRows, (self._key_width, self._windows, self._encoder, self._taken)
 
@@ -96,7 +97,7 @@ def _columns_of(windows: WindowSerializer[Any], time_zone: str) -> Callable[[Any
     def instant(time: int) -> dt.datetime:
         return local_time(_EPOCH + time * _MILLISECOND, time_zone)
 
-    # Many keys have the same few windows.
+    # Many keys have the same few windows, and local times of a zone are slow to compute.
     @lru_cache(_RECENT)
     def columns(window: TimeWindow) -> tuple[Any, ...]:
         return instant(window.start), instant(window.end), instant(window.max_timestamp())

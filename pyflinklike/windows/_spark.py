@@ -2,8 +2,8 @@
 """Windows of DataFrames: `key_by(df, "user").window(TumblingEventTimeWindows.of(...)).aggregate(...)`.
 
 `pyflinklike.windows` has the windows themselves.  A row of the result has the key columns, the
-columns of the window and those of `output_type`.  An operator is named by the class of its
-assigner: so no windows continue from the state of another kind.
+columns of the window and the columns of `output_type`.  The class of the assigner gives the
+operator its name, so windows of one kind do not continue from the state of another kind.
 """
 
 from __future__ import annotations
@@ -84,14 +84,15 @@ def window_all(df: DataFrame, assigner: WindowAssigner[Any, Any]) -> WindowedDat
 class WindowedDataFrame(LateDataOption, WindowFolds):
     """The records of a DataFrame in windows.
 
-    Made by `KeyedDataFrame.window`, `KeyedDataFrame.count_window` and `window_all`.  `trigger`, `evictor`
-    and the other settings change it and return it.  The methods that make a DataFrame take the
-    options of `KeyedDataFrame.process` by keyword; windows of event time need `event_time`.
+    `KeyedDataFrame.window`, `KeyedDataFrame.count_window` and `window_all` make it.  `trigger`,
+    `evictor` and the other settings change it and return it.  The methods that make a DataFrame
+    take the options of `KeyedDataFrame.process` by keyword; windows of event time need
+    `event_time`.
 
     The result has the key columns, then `window_start`, `window_end` and `window_time` (count
     windows: `window_id`; global windows: nothing), then the columns of `output_type`.
     `window_time` is the last millisecond of the window and the event time of the result, for
-    windows, timers and joins behind it.
+    later windows, timers and joins.
     """
 
     def __init__(
@@ -120,8 +121,9 @@ class WindowedDataFrame(LateDataOption, WindowFolds):
         """Reduce the records of a window to one, record by record.
 
         Args:
-            reduce_function: Reduces two records to one, such as `Sum("amount")` of `pyflinklike.aggregations`.
-            window_function: Makes outputs of the reduced record; by default it is the output.
+            reduce_function: Reduces two records to one, such as `Sum("amount")` of
+                `pyflinklike.aggregations`.
+            window_function: Makes outputs from the reduced record; by default it is the output.
             output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.  By
                 default the columns of the DataFrame without the key's, which the result has anyway.
             side_outputs: The tags whose outputs are wanted, without the tag of late records.
@@ -149,8 +151,8 @@ class WindowedDataFrame(LateDataOption, WindowFolds):
         """Fold the records of a window into an accumulator, record by record.
 
         Args:
-            aggregate_function: Adds a record to the accumulator, and makes the result of it.
-            window_function: Makes outputs of its result; by default the result is the output.
+            aggregate_function: Adds a record to the accumulator, and makes a result from it.
+            window_function: Makes outputs from that result; by default the result is the output.
             accumulator_type: The type of the accumulator: a type, a list of the types of a row, or
                 DDL.  By default anything that pickles.
             output_type: The type of the outputs: DDL, a `StructType` or `Types.ROW_NAMED`.
@@ -175,7 +177,7 @@ class WindowedDataFrame(LateDataOption, WindowFolds):
         side_outputs: SideOutputs = (),
         **options: Unpack[KeyedOptions],
     ) -> DataFrame:
-        """Make outputs of all records of a window, with a `WindowFunction`.
+        """Make outputs from all records of a window, with a `WindowFunction`.
 
         Args:
             window_function: The function; for `window_all` an `AllWindowFunction`.
@@ -197,7 +199,7 @@ class WindowedDataFrame(LateDataOption, WindowFolds):
         side_outputs: SideOutputs = (),
         **options: Unpack[KeyedOptions],
     ) -> DataFrame:
-        """Make outputs of all records of a window, with a `ProcessWindowFunction`.
+        """Make outputs from all records of a window, with a `ProcessWindowFunction`.
 
         Args:
             process_window_function: The function; for `window_all` a `ProcessAllWindowFunction`.
@@ -222,7 +224,7 @@ class WindowedDataFrame(LateDataOption, WindowFolds):
     ) -> DataFrame:
         if output_type is None:
             msg = (
-                f"windows need the type of what they give, got output_type={short_repr(output_type)}; "
+                f"windows need the type of their outputs, got output_type={short_repr(output_type)}; "
                 'write it as DDL, such as output_type="total long"'
             )
             raise DeclarationTypeError(msg)
@@ -262,12 +264,12 @@ class WindowResult:
             source: The keyed records that are put into windows.
             operator: The windows, as the user declared them.
             output_type: The type of the outputs.
-            name: The name of the operator; by default that of the assigner's class.
-            is_record: Whether outputs are records, whose key the result has anyway.
+            name: The name of the operator; by default the name of the assigner's class.
+            is_record: Whether outputs are records; then their key columns are left out.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: The type cannot become columns, two
-                columns have one name, or there is no event time where windows need one.
+                columns have one name, or windows of event time have no `event_time`.
         """
         assigner = operator.declared.assigner
         _check_event_time(assigner, source)
@@ -280,7 +282,7 @@ class WindowResult:
         double = sorted({result.names[at] for at in taken} & set(names))
         if double:
             msg = (
-                f"the result of windows has the columns {names} of itself, got {double} in "
+                f"the result of windows always has the columns {names}, got {double} in "
                 "output_type, too; leave them out, or rename them"
             )
             raise DeclarationValueError(msg)
@@ -308,6 +310,7 @@ class WindowResult:
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
+        # A result has its window's time only if the host can hand times on and no clock fires it.
         uses_clock = self.operator.uses_processing_timers(uses_processing_timers)
         passes = HAS_TRANSFORM_WITH_STATE or not source.df.isStreaming
         has_time = self.operator.declared.assigner.is_event_time() and passes and not uses_clock
@@ -336,7 +339,7 @@ def _check_event_time(assigner: WindowAssigner[Any, Any], source: OneInput | Two
     """Check that records have times if windows need them.
 
     Raises:
-        DeclarationValueError: They have none.
+        DeclarationValueError: Windows of event time have no `event_time`.
     """
     if assigner.is_event_time() and source.event_time is None:
         msg = (

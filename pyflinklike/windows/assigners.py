@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Window assigners: in which windows an element is.
+"""Window assigners: they say in which windows an element is.
 
 * Tumbling and sliding windows begin at a multiple of their length (or slide) since 1970 in UTC,
   moved by the offset: days in UTC+8 are
   `TumblingEventTimeWindows.of(Time.days(1), Time.hours(-8))`.
-* In session windows each element has a window from its time to that plus the gap, and windows that
-  intersect become one.  Windows that touch do as well: [0, 5) and [5, 10) are one session.
-* Count windows are PyFlink's, not Java's: each is a window of its own of exactly `n` elements, so a
-  sliding one yields nothing before `n` have come, and what is left at the end never fires.  Unlike
-  PyFlink's they drop their contents when they have fired, which only the disk notices.
+* In session windows each element has a window that begins at its time and is as long as the gap,
+  and windows that intersect become one.  Windows that touch do as well: [0, 5) and [5, 10) are one
+  session.
+* Count windows are PyFlink's, not Java's: each window has exactly `n` elements, so a sliding one
+  yields nothing before `n` elements have come, and an incomplete window never fires.  Unlike
+  PyFlink's, they drop their contents after firing, which saves space and changes no result.
 """
 
 from __future__ import annotations
@@ -92,18 +93,18 @@ class WindowAssigner(ABC, Generic[T, W]):
 
         Args:
             element: The element that is put into windows.
-            timestamp: Its event time in ms; None if it has none.
+            timestamp: Its event time in ms; None for an element without event time.
             context: The processing time and the states of the element's key.
         """
 
     @abstractmethod
     def get_default_trigger(self, env: Any = None) -> Trigger[T, W]:
-        """Return the trigger of windows for which the user gives none.
+        """Return the trigger of windows if the user does not give one.
 
         Args:
             env: The environment of a job, None elsewhere; the assigners here do not use it.
-                An assigner that takes no argument, or takes it without a default as in PyFlink, is
-                called accordingly.
+                An assigner may also have no such parameter, or have it without a default as in
+                PyFlink.
         """
 
     @abstractmethod
@@ -115,10 +116,10 @@ class WindowAssigner(ABC, Generic[T, W]):
         """Return whether windows follow event time, so that an element can be late."""
 
     def fixed(self) -> str | None:
-        """Return in words what a restart may not change, such as "count windows of 5".
+        """Return in words the settings that a restart must not change, such as "count windows of 5".
 
-        None means that other windows can go on with the stored state, as windows of time of another
-        size do: each window ends at the end that it had.
+        None means that other windows can go on with the stored state.  Windows of time of another
+        size can: each stored window keeps the end that it had.
         """
         return None
 
@@ -131,15 +132,15 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
     """An assigner whose windows can become one, such as sessions."""
 
     class MergeCallback(MergeCallback[V]):
-        """The receiver of what `merge_windows` finds, by PyFlink's name."""
+        """The receiver of the groups that `merge_windows` finds, by PyFlink's name."""
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: MergeCallback[W]) -> None:
-        """Find the windows that are to be merged.
+        """Find the windows to merge.
 
         Args:
             windows: All windows of a key; at most one of them is new.
-            callback: Is called once for each group that becomes one window.
+            callback: Gets one call for each group that becomes one window.
         """
 
 
@@ -150,6 +151,7 @@ def check_timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> in
         DeclarationValueError: The timestamp is None.
     """
     if timestamp is None:
+        # PyFlink's words are in the message, since users search for them.
         msg = (
             f"{type(assigner).__name__} needs elements with a timestamp, got {short_repr(timestamp)} "
             "(what PyFlink calls a record with Java's Long.MIN_VALUE timestamp); in a job call "
@@ -161,7 +163,7 @@ def check_timed(timestamp: int | None, assigner: WindowAssigner[Any, Any]) -> in
 
 
 def make_windows_setting(words: str) -> Setting:
-    """Make a setting of what a restart may not change of windows.
+    """Make the setting by which a restart refuses other windows.
 
     Args:
         words: The result of the assigner's `fixed`.
@@ -171,7 +173,7 @@ def make_windows_setting(words: str) -> Setting:
 
 
 def kind_of(assigner: WindowAssigner[Any, Any]) -> str:
-    """Name the kind of windows where contents are stored: windows of one kind end in one way."""
+    """Name the kind of windows for stored contents: windows of one kind end in the same way."""
     time = "event time" if assigner.is_event_time() else "processing time"
     kind = "merging windows" if isinstance(assigner, MergingWindowAssigner) else "windows"
     return f"{kind} of {time}"
@@ -179,8 +181,8 @@ def kind_of(assigner: WindowAssigner[Any, Any]) -> str:
 
 # Windows of one length
 
-# Neighbouring elements are mostly in the same windows, and a window never changes: so one object
-# for each window is handed out again and again.
+# Neighbouring elements are mostly in the same windows, and a window never changes, so one object
+# for each window serves many elements.
 _REMEMBERED = 4096
 
 
@@ -189,13 +191,14 @@ class _AlignedWindows(WindowAssigner[T, TimeWindow]):
 
     Args:
         size: The length in ms.
-        slide: The time in ms from the beginning of one window to that of the next.
+        slide: The time in ms between the beginnings of two windows.
         offset: The time in ms by which the beginnings are moved.
     """
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         self._size, self._slide, self._offset = size, slide, offset
-        # Where windows end is the same for all times between two beginnings only if they fit.
+        # All times between two beginnings are in the same windows only if no window ends between
+        # them, that is if the size is a multiple of the slide.
         self._fit = size % slide == 0
         self._edges = offset, offset + size
         self._remembered: dict[int, Sequence[TimeWindow]] = {}
@@ -209,6 +212,7 @@ class _AlignedWindows(WindowAssigner[T, TimeWindow]):
             windows = tuple(
                 TimeWindow(start, start + size) for start in range(last, time - size, -self._slide)
             )
+            # Cleared as a whole: times move on, so most of it is out of use by then.
             if len(self._remembered) >= _REMEMBERED:
                 self._remembered.clear()
             if self._fit:
@@ -221,7 +225,7 @@ class _AlignedWindows(WindowAssigner[T, TimeWindow]):
         return self._size > self._slide
 
     def find_spell(self, time: int) -> tuple[int, int, Sequence[TimeWindow]]:
-        """Return the times around one for which the windows are the same, and these windows.
+        """Return the span of times around one that are in the same windows, and these windows.
 
         Returns:
             The first such time, the time after the last one, and the windows, newest first.
@@ -239,6 +243,7 @@ class _AlignedWindows(WindowAssigner[T, TimeWindow]):
     def _settings(self) -> tuple[int, ...]:
         return self._size, self._slide, self._offset
 
+    # Without the remembered windows: a worker makes its own.
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_remembered": {}}
 
@@ -274,7 +279,7 @@ class _TumblingWindows(_AlignedWindows[T]):
 
 
 class _SlidingWindows(_AlignedWindows[T]):
-    """Windows that overlap, or, where the slide is longer than the size, leave gaps."""
+    """Windows that overlap, or that leave gaps if the slide is longer than the size."""
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         name = type(self).__name__
@@ -345,7 +350,7 @@ class TumblingEventTimeWindows(_OfEventTime[T], _TumblingWindows[T]):
 
         Args:
             size: The length: a `Time`, `Duration`, `timedelta` or an int of ms.
-            offset: The time by which the beginnings are moved, likewise; None for 0.
+            offset: The time by which the beginnings are moved, of the same types; None for 0.
         """
         return note_plain(TumblingEventTimeWindows(*_lengths(size, offset)), size)
 
@@ -353,7 +358,7 @@ class TumblingEventTimeWindows(_OfEventTime[T], _TumblingWindows[T]):
 class TumblingProcessingTimeWindows(_OfProcessingTime[T], _TumblingWindows[T]):
     """Windows of processing time, one after another, of one length.
 
-    The arguments are those of `TumblingEventTimeWindows`.
+    It takes the arguments of `TumblingEventTimeWindows`.
     """
 
     @staticmethod
@@ -364,17 +369,17 @@ class TumblingProcessingTimeWindows(_OfProcessingTime[T], _TumblingWindows[T]):
 
         Args:
             size: The length: a `Time`, `Duration`, `timedelta` or an int of ms.
-            offset: The time by which the beginnings are moved, likewise; None for 0.
+            offset: The time by which the beginnings are moved, of the same types; None for 0.
         """
         return note_plain(TumblingProcessingTimeWindows(*_lengths(size, offset)), size)
 
 
 class SlidingEventTimeWindows(_OfEventTime[T], _SlidingWindows[T]):
-    """Windows of event time, of one length, one of which begins at every slide.
+    """Windows of event time, of one length; a window begins at every slide.
 
     Args:
         size: The length in ms.
-        slide: The time in ms from the beginning of one window to that of the next.
+        slide: The time in ms between the beginnings of two windows.
         offset: The time in ms by which the beginnings are moved.
 
     Raises:
@@ -386,32 +391,32 @@ class SlidingEventTimeWindows(_OfEventTime[T], _SlidingWindows[T]):
     def of(
         size: DurationLike, slide: DurationLike, offset: DurationLike | None = None
     ) -> SlidingEventTimeWindows[Any]:
-        """Make windows of a size, one of which begins at every slide.
+        """Make windows of a size; a window begins at every slide.
 
         Args:
             size: The length: a `Time`, `Duration`, `timedelta` or an int of ms.
-            slide: The time from the beginning of one window to that of the next, likewise.
-            offset: The time by which the beginnings are moved, likewise; None for 0.
+            slide: The time between the beginnings of two windows, of the same types.
+            offset: The time by which the beginnings are moved, of the same types; None for 0.
         """
         return note_plain(SlidingEventTimeWindows(*_lengths(size, slide, offset)), size, slide)
 
 
 class SlidingProcessingTimeWindows(_OfProcessingTime[T], _SlidingWindows[T]):
-    """Windows of processing time, one of which begins at every slide.
+    """Windows of processing time; a window begins at every slide.
 
-    The arguments are those of `SlidingEventTimeWindows`.
+    It takes the arguments of `SlidingEventTimeWindows`.
     """
 
     @staticmethod
     def of(
         size: DurationLike, slide: DurationLike, offset: DurationLike | None = None
     ) -> SlidingProcessingTimeWindows[Any]:
-        """Make windows of a size, one of which begins at every slide.
+        """Make windows of a size; a window begins at every slide.
 
         Args:
             size: The length: a `Time`, `Duration`, `timedelta` or an int of ms.
-            slide: The time from the beginning of one window to that of the next, likewise.
-            offset: The time by which the beginnings are moved, likewise; None for 0.
+            slide: The time between the beginnings of two windows, of the same types.
+            offset: The time by which the beginnings are moved, of the same types; None for 0.
         """
         return note_plain(SlidingProcessingTimeWindows(*_lengths(size, slide, offset)), size, slide)
 
@@ -425,7 +430,7 @@ def _lengths(*lengths: DurationLike | None) -> list[int]:
 
 
 class SessionWindowTimeGapExtractor(ABC, Generic[T]):
-    """A function that determines the gap of a session by its elements."""
+    """A function that determines the gap of a session from its elements."""
 
     @abstractmethod
     def extract(self, element: T) -> int:
@@ -455,6 +460,7 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
         return self._gap if isinstance(self._gap, int) else None
 
     def _windows(self, element: T, time: int) -> Collection[TimeWindow]:
+        # An extractor is the user's code, so its result is checked for every element.
         gap: Any = self._gap if self._extract is None else self._extract(element)
         if not is_int(gap) or gap <= 0:
             msg = (
@@ -506,7 +512,7 @@ class _SessionsOfEventTime(SessionWindows[T]):
     def assign_windows(
         self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """Return the window from the timestamp to that plus the gap.
+        """Return the window that begins at the timestamp and is as long as the gap.
 
         Raises:
             DeclarationValueError: The element has no timestamp, or a gap is not positive.
@@ -528,7 +534,7 @@ class _SessionsOfProcessingTime(SessionWindows[T]):
     def assign_windows(
         self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[TimeWindow]:
-        """Return the window from the processing time to that plus the gap.
+        """Return the window that begins at the processing time and is as long as the gap.
 
         Raises:
             DeclarationValueError: A gap is not positive.
@@ -644,7 +650,7 @@ class _CountDescriptor(ValueStateDescriptor[int]):
 
     Args:
         name: The name of the state.
-        windows: Size and slide, which a restart may not change.
+        windows: Size and slide, which a restart must not change.
     """
 
     def __init__(self, name: str, windows: Setting) -> None:
@@ -676,6 +682,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
         state = context.get_runtime_context().get_state(self._count)
         number = state.value() or 0
         state.update(number + 1)
+        # Window w holds the elements from w * slide to w * slide + size - 1.
         newest = number // self._slide
         oldest = max(0, (number - self._size) // self._slide + 1)
         return [CountWindow(each) for each in range(newest, oldest - 1, -1)]
@@ -693,7 +700,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
         return False
 
     def fixed(self) -> str:
-        """Return size and slide in words: by them the number of an element says its windows."""
+        """Return size and slide in words: with others the count of elements gives other windows."""
         words = f"count windows of {self._size}"
         return words if self._size == self._slide else f"{words}, one at every {self._slide}"
 
@@ -733,7 +740,7 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
         window_slide: The number of elements from the first of one window to the first of the next.
 
     Raises:
-        DeclarationValueError: One of them is less than 1.
+        DeclarationValueError: A number is less than 1.
     """
 
     def __init__(self, window_size: int, window_slide: int) -> None:
@@ -743,7 +750,7 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
 
     @staticmethod
     def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[Any]:
-        """Make windows of a number of elements, one of which begins at every slide."""
+        """Make windows of a number of elements; a window begins at every slide."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
     def __repr__(self) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evictors: which elements are removed from a window when it fires, before its function or after it.
+"""Evictors: they remove elements from a window that fires, before its function or after it.
 
 PyFlink has no evictors; these are Flink's in Java.  With an evictor a window stores every element
 with its timestamp.  `reduce` and `aggregate` then fold the elements when the window fires.
@@ -29,7 +29,7 @@ class TimestampedValue(Generic[T]):
 
     Args:
         value: The element, as it was put into the window.
-        timestamp: The event time in ms, or None if the element has none.
+        timestamp: The event time in ms; None for an element without event time.
     """
 
     value: T
@@ -49,7 +49,7 @@ class TimestampedValue(Generic[T]):
 
 
 class Evictor(ABC, Generic[T, W]):
-    """The rule by which elements are removed from a window that fires; they do not come back."""
+    """The rule that removes elements from a window that fires; they do not come back."""
 
     class EvictorContext(ABC):
         """The time and the metrics of the operator, for an evictor."""
@@ -91,7 +91,7 @@ class Evictor(ABC, Generic[T, W]):
         window: W,
         evictor_context: Evictor.EvictorContext,
     ) -> None:
-        """Remove elements after the function was applied; otherwise as `evict_before`."""
+        """Remove elements after the function was applied; the arguments are as in `evict_before`."""
 
 
 class _OneSidedEvictor(Evictor[T, W]):
@@ -114,7 +114,7 @@ class _OneSidedEvictor(Evictor[T, W]):
         window: W,
         evictor_context: Evictor.EvictorContext,
     ) -> None:
-        """Evict, unless that is to be done after the function."""
+        """Evict, unless `do_evict_after` is set."""
         if not self._do_evict_after:
             self._evict(elements)
 
@@ -125,7 +125,7 @@ class _OneSidedEvictor(Evictor[T, W]):
         window: W,
         evictor_context: Evictor.EvictorContext,
     ) -> None:
-        """Evict, if that is to be done after the function."""
+        """Evict, if `do_evict_after` is set."""
         if self._do_evict_after:
             self._evict(elements)
 
@@ -147,7 +147,7 @@ class CountEvictor(_OneSidedEvictor[T, W]):
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor[Any, Any]:
-        """Make an evictor that keeps so many of the last elements."""
+        """Make an evictor that keeps the last `max_count` elements."""
         return CountEvictor(max_count, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:
@@ -155,12 +155,12 @@ class CountEvictor(_OneSidedEvictor[T, W]):
 
 
 class TimeEvictor(_OneSidedEvictor[T, W]):
-    """An evictor that keeps elements younger than the newest one by less than a time.
+    """An evictor that keeps elements that are older than the newest one by less than a time.
 
     It keeps all elements if the first one has no timestamp.
 
     Args:
-        window_size: The time in ms.
+        window_size: The time in ms; an element that is older by so much is removed.
         do_evict_after: True to evict after the function.
 
     Raises:
@@ -177,6 +177,7 @@ class TimeEvictor(_OneSidedEvictor[T, W]):
         return TimeEvictor(to_milliseconds(window_size, "TimeEvictor: the time"), do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:
+        # As Flink's, which looks at the first element only.
         if not elements or not elements[0].has_timestamp():
             return
         times = [each.timestamp for each in elements if each.timestamp is not None]
@@ -190,7 +191,7 @@ class DeltaEvictor(_OneSidedEvictor[T, W]):
     """An evictor that keeps elements that differ from the last one by less than a threshold.
 
     Args:
-        threshold: The least difference of an element that is removed.
+        threshold: Elements with this difference or a greater one are removed.
         delta_function: Returns the difference between an element and the last one.
         do_evict_after: True to evict after the function.
 
@@ -212,6 +213,7 @@ class DeltaEvictor(_OneSidedEvictor[T, W]):
                 "for example lambda one, last: abs(one - last)"
             )
             raise DeclarationTypeError(msg)
+        # With NaN every comparison is false, and the evictor would remove all elements.
         if threshold != threshold:
             msg = f"the threshold of a DeltaEvictor must be a number, got {threshold!r}; mend it"
             raise DeclarationValueError(msg)

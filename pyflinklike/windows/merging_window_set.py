@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The set of windows that a key has now, where windows merge, as Flink's `MergingWindowSet`.
+"""The set of windows that a key has now, if windows merge, as Flink's `MergingWindowSet`.
 
-When windows merge, their contents move into the state of one of them, the *state window*, and
-stay there however the merged window grows.  So an element of a session costs the same however
-many elements the session has.  Flink picks any state window; here it is the one of the earliest
-window.
+When windows merge, their contents move into the state of one of them, the *state window*.  They
+stay there when the merged window grows.  So an element of a session costs the same, however many
+elements the session has.  Flink picks any of the state windows; here the state window of the
+earliest window is kept, so that a retry does the same.
+
+https://github.com/apache/flink/blob/master/flink-runtime/src/main/java/org/apache/flink/streaming/runtime/operators/windowing/MergingWindowSet.java
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ __all__ = ["MergingWindowSet"]
 _SESSIONS = own_state("merging-window-set", "the sessions of a key")  # named as Flink's
 
 IsOver = Callable[[Any], bool]
-"""Whether a window is over for elements to come."""
+"""Returns whether a window takes no more elements."""
 
 OnMerge = Callable[[Any, "list[Any]", Any, "list[Any]"], None]
-"""Gets the merged window, the windows it was made of, its state window, and those merged into it."""
+"""Gets the merged window, the windows before, its state window, and the other state windows."""
 
 
 @attrs.define
@@ -48,8 +50,8 @@ class MergingWindowSet:
 
     Args:
         assigner: Finds the windows that merge.
-        state: A map of the key from each state window to the window whose contents it has, both as
-            namespaces.
+        state: A map of the key, from each state window to the window whose contents it holds; both
+            are namespaces.
         serializer: The serializer of the windows.
     """
 
@@ -61,7 +63,7 @@ class MergingWindowSet:
     ) -> None:
         self._merge_windows = assigner.merge_windows
         self.by_intersection = isinstance(assigner, SessionWindows)
-        """Whether just those merge that intersect."""
+        """Whether windows merge only if they intersect."""
         self._state = state
         self._serializer = serializer
 
@@ -93,7 +95,7 @@ class MergingWindowSet:
         return None
 
     def find_holding(self, window: Window) -> Window | None:
-        """Return the window that a window of time has become part of; None if that has ended."""
+        """Return the window that now covers a window of time; None if that has ended."""
         if isinstance(window, TimeWindow):
             for start, end in self._state.values():
                 if start <= window.start and window.end <= end:
@@ -101,11 +103,11 @@ class MergingWindowSet:
         return None
 
     def items(self) -> Iterable[tuple[Any, Any]]:
-        """Return each window with the one whose contents it has: the state window first."""
+        """Return pairs of a state window and the window whose contents it holds."""
         return self._state.items()
 
     def grow(self, state_window: Any, actual: Any) -> None:
-        """Add a window, or let one grow that merges with no other; both are namespaces."""
+        """Add a window, or let a window grow that does not merge; both are namespaces."""
         self._state.put(state_window, actual)
 
     def retire(self, state_window: Any) -> None:
@@ -121,13 +123,13 @@ class MergingWindowSet:
 
         Args:
             new: A window of an element.
-            on_merge: Is called before windows merge, or one grows, in the state.
-            is_over: Returns whether a window takes no more elements.  A window of the set can be
-                over: with a greater lateness, before a restart, it was not.
+            on_merge: Gets a call before windows merge in the state, or before a window grows.
+            is_over: Returns whether a window takes no more elements.  Also a window of the set can
+                be over, if the lateness was greater before a restart.
 
         Returns:
-            The window, or the one that it became part of, and the namespace of its contents; None
-            if that window is over, so that the element is late.
+            The window, or the window that it became part of, and the namespace of its contents;
+            None if that window is over, so that the element is late.
         """
         if self.by_intersection:
             return self._add_session(new, on_merge, is_over)
@@ -154,9 +156,9 @@ class MergingWindowSet:
     def _add_session(
         self, new: Any, on_merge: OnMerge, is_over: IsOver
     ) -> tuple[Window, Any] | None:
-        """Add a window where the known ones do not meet: only the new one joins any.
+        """Add a session.  The known sessions do not meet each other, so only the new one joins any.
 
-        Most elements come here, so it works on what the state stores, without an object per window.
+        Most elements come here, so it works on the stored namespaces, without an object per window.
         """
         start, end = new.namespace
         met = [item for item in self._state.items() if item[1][0] <= end and start <= item[1][1]]
@@ -166,6 +168,7 @@ class MergingWindowSet:
             self._state.put(new.namespace, new.namespace)
             return new, new.namespace
         target, (first, last) = met[0]
+        # An element within a session changes nothing in the set.
         if len(met) == 1 and first <= start and end <= last:
             actual = TimeWindow(first, last)
             return None if is_over(actual) else (actual, target)
@@ -176,20 +179,21 @@ class MergingWindowSet:
         return merged, self._join(merged, olds, on_merge)
 
     def _groups(self, known: Collection[Any], new: Any) -> list[tuple[Collection[Any], Any]]:
-        """Return the groups of windows that become one, each with that one."""
+        """Return the groups of windows that merge, each with the window that it becomes."""
         found = _Found()
         if known:
             self._merge_windows([*known, new], found)
         return found.groups
 
     def _join(self, merged: Window, olds: dict[Any, Any], on_merge: OnMerge) -> Any:
-        """Make one state window hold the contents of all, and return its namespace.
+        """Move the contents of all into one state window, and return its namespace.
 
         Args:
             merged: The window that they become.
             olds: The windows, each with the namespace of its contents.
-            on_merge: Is called before the state changes.
+            on_merge: Gets a call before the state changes.
         """
+        # Sorted, so that the choice of the state window does not depend on the order of a map.
         target, *others = [olds[each] for each in sorted(olds)]
         on_merge(merged, list(olds), target, others)
         for each in others:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triggers: when a window fires, and when its contents are dropped, by Flink's rules.
+"""Triggers: they say when a window fires and when its contents are dropped, by Flink's rules.
 
-Timers that a trigger registers while the watermark passes fire in order of time, also those of the
-last watermark (PyFlink delivers these in waves, and so leaves some out: its quirk Q14).
+Timers that a trigger registers while the watermark passes fire in order of time, also at the last
+watermark (PyFlink delivers them in waves there, and so leaves some out: its quirk Q14).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TriggerResult(Enum):
     """The contents are dropped; the trigger's state and the window stay."""
 
     def is_fire(self) -> bool:
-        """Return whether the function is applied; it is never applied to nothing."""
+        """Return whether the function is applied; it is never applied to empty contents."""
         return self.value[0]
 
     def is_purge(self) -> bool:
@@ -67,8 +67,8 @@ class TriggerResult(Enum):
 class Trigger(WithoutJava, ABC, Generic[T, W]):
     """The rule by which windows fire, as `pyflink.datastream.Trigger`.
 
-    One object serves all windows of all keys.  What it must remember of a window it keeps in
-    `ctx.get_partitioned_state`.
+    One object serves all windows of all keys.  It keeps what it must remember of a window in
+    `ctx.get_partitioned_state`, and not in its attributes.
     """
 
     _refused = {"register_next_fire_timestamp": INSIDE}
@@ -90,36 +90,36 @@ class Trigger(WithoutJava, ABC, Generic[T, W]):
 
         @abstractmethod
         def register_processing_time_timer(self, time: int) -> None:
-            """Have `on_processing_time` called for this window at a time in ms."""
+            """Register a call of `on_processing_time` for this window at a time in ms."""
 
         @abstractmethod
         def register_event_time_timer(self, time: int) -> None:
-            """Have `on_event_time` called for this window at a watermark in ms."""
+            """Register a call of `on_event_time` for this window at a watermark in ms."""
 
         @abstractmethod
         def delete_processing_time_timer(self, time: int) -> None:
-            """Delete a timer of this window; do nothing where there is none."""
+            """Delete a timer of this window; do nothing if it does not exist."""
 
         @abstractmethod
         def delete_event_time_timer(self, time: int) -> None:
-            """Delete a timer of this window; do nothing where there is none."""
+            """Delete a timer of this window; do nothing if it does not exist."""
 
-        # PyFlink has no such method of a trigger.
+        # PyFlink's context lacks the two methods that list timers.
 
         @abstractmethod
         def list_processing_time_timers(self) -> list[int]:
             """Return the times in ms of this window's processing-time timers, ascending.
 
-            The timer with which a window of processing time ends is among them once an element is
-            in the window; a timer that is firing is not.
+            They include the timer that ends a window of processing time, once it has an element;
+            they do not include a timer that is firing.
             """
 
         @abstractmethod
         def list_event_time_timers(self) -> list[int]:
             """Return the times in ms of this window's event-time timers, ascending.
 
-            The timer with which a window of event time ends, after its allowed lateness, is among
-            them once an element is in the window; a timer that is firing is not.
+            They include the timer that ends a window of event time after its allowed lateness, once
+            it has an element; they do not include a timer that is firing.
             """
 
         @abstractmethod
@@ -127,7 +127,7 @@ class Trigger(WithoutJava, ABC, Generic[T, W]):
             """Return the trigger's state of this key and window.
 
             Raises:
-                DeclarationError: The name is declared otherwise already.
+                DeclarationError: The name is already declared in another way.
             """
 
     class OnMergeContext(TriggerContext):
@@ -135,7 +135,7 @@ class Trigger(WithoutJava, ABC, Generic[T, W]):
 
         @abstractmethod
         def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-            """Make the state of the merged windows that of the new one.
+            """Merge the state of the old windows into the state of the new one.
 
             Raises:
                 DeclarationTypeError: It is not a list, reducing or aggregating state.
@@ -145,11 +145,11 @@ class Trigger(WithoutJava, ABC, Generic[T, W]):
     def on_element(
         self, element: T, timestamp: int | None, window: W, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Decide what happens to a window that an element was added to.
+        """Decide what happens to a window after an element was added.
 
         Args:
             element: The element that was added.
-            timestamp: Its event time in ms; None if it has none.
+            timestamp: Its event time in ms; None for an element without event time.
             window: The window that has the element now.
             ctx: The state and timers of the window.
         """
@@ -160,21 +160,21 @@ class Trigger(WithoutJava, ABC, Generic[T, W]):
     ) -> TriggerResult:
         """Decide what happens when a processing-time timer of the window fires.
 
-        Windows of processing time have such a timer at their end, too.
+        Windows of processing time also have such a timer at their end.
         """
 
     @abstractmethod
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
         """Decide what happens when an event-time timer of the window fires.
 
-        Windows of event time have such a timer at their end, too.
+        Windows of event time also have such a timer at their end.
         """
 
     def can_merge(self) -> bool:
         """Return whether the trigger has `on_merge`, which merging windows need."""
         return False
 
-    # The names of what is not used are those that a subclass overrides.
+    # The arguments are unused here, but subclasses and callers go by their names.
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
         """Merge the trigger's state and timers of windows that became one.
 
@@ -186,7 +186,7 @@ class Trigger(WithoutJava, ABC, Generic[T, W]):
         """
 
     def descriptors(self) -> Sequence[StateDescriptor[Any]]:
-        """Return the states that are compared with a checkpoint when the operator opens.
+        """Return the states to compare with a checkpoint when the operator opens.
 
         Other states of a trigger are compared when it first asks for them.
         """
@@ -366,7 +366,7 @@ class PurgingTrigger(Trigger[T, W]):
         nested_trigger: The trigger that decides when to fire.
 
     Raises:
-        DeclarationTypeError: The argument is no trigger.
+        DeclarationTypeError: The argument is not a trigger.
     """
 
     def __init__(self, nested_trigger: Trigger[T, W]) -> None:
@@ -403,7 +403,7 @@ class PurgingTrigger(Trigger[T, W]):
         return self.nested_trigger.can_merge()
 
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
-        """Have the nested trigger merge its state and timers."""
+        """Let the nested trigger merge its state and timers."""
         self.nested_trigger.on_merge(window, ctx)
 
     def descriptors(self) -> Sequence[StateDescriptor[Any]]:
@@ -411,7 +411,7 @@ class PurgingTrigger(Trigger[T, W]):
         return self.nested_trigger.descriptors()
 
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """Have the nested trigger clear its timers and state."""
+        """Let the nested trigger clear its timers and state."""
         self.nested_trigger.clear(window, ctx)
 
     def __eq__(self, other: object) -> bool:
@@ -481,6 +481,7 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
 
     def _next(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
         following = min(time + self.interval, window.max_timestamp())
+        # The state reduces by `min`, so that windows which merge keep the earliest time.
         ctx.get_partitioned_state(self._FIRE_TIME).add(following)
         self._register(following, ctx)
 
@@ -489,11 +490,12 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
         pending = ctx.get_partitioned_state(self._FIRE_TIME)
         known = pending.get()
         if known is None and time == window.max_timestamp():
-            return FIRE  # no element has come since another trigger, before a restart
+            # Another trigger registered it before a restart, and no element has come since.
+            return FIRE
         if known != time:
             return CONTINUE
         pending.clear()
-        # At its end a window may be open: by event time, while this trigger goes by the clock.
+        # A window of event time may still be open at its end by the clock.
         if time < window.max_timestamp():
             self._next(time, window, ctx)
         return FIRE
@@ -554,7 +556,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
         return FIRE if time == window.max_timestamp() else self._on_time(time, window, ctx)
 
     def _next(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        # When time ends, a window without an end has no more multiples but for ever.
+        # When time ends, a window without an end would get one multiple after another for ever.
         if min(window.max_timestamp(), ctx.get_current_watermark()) < MAX_WATERMARK:
             super()._next(time, window, ctx)
 
@@ -568,8 +570,8 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger[T]):
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger[T]):
     """A trigger that fires when the clock passes a multiple of an interval, or the window's end.
 
-    While a window of event time is open behind its end by the clock, an element makes it fire once
-    more.
+    If a window of event time is still open after its end by the clock, an element makes it fire
+    once more.
     """
 
     _FIRE_TIME = _FireTime("processing time")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contents of windows: what is stored of the elements of a key and window until it fires.
+"""The contents of windows: the state that holds the elements of a key and window until it fires.
 
-That is either every element, in a list that is appended to without being read, or the result of
-folding them.  With an evictor it is always every element, with its timestamp.
+It is either a list of all elements, to which the backend appends without reading it, or a fold of
+the elements.  With an evictor it is always a list of all elements with their timestamps.
 """
 
 from __future__ import annotations
@@ -45,31 +45,31 @@ __all__ = [
 
 
 CONTENTS = own_state("window-contents", "the contents of a window")
-"""Name of the state, as Flink's."""
+"""Name of the state, as in Flink."""
 
 _OF_THE_USER = "a function of your own"
 _ANEW = "keep the former, or begin a new checkpoint"
 
 Fire = Callable[[Any, Sequence[Any]], Any]
-"""What is done with a window and what is in it."""
+"""Takes a window and its contents when it fires."""
 Step = Callable[[list[Any]], Any]
-"""A step in which elements are added to contents, many at once."""
+"""A step that adds many elements to contents at once."""
 
 
 class Contents(ABC):
-    """The declaration of what is stored of elements."""
+    """The form in which a window stores its elements, as the user declared it."""
 
     @abstractmethod
     def descriptor(self) -> StateDescriptor:
-        """Return the descriptor of the state that stores it."""
+        """Return the descriptor of the state that stores the contents."""
 
     @abstractmethod
     def element_type(self) -> TypeInformation:
-        """Return the type of the elements, which an evictor needs stored with timestamps."""
+        """Return the type of the elements, for an evictor, which needs them with their timestamps."""
 
     @abstractmethod
     def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
-        """Return what a function is given for these elements."""
+        """Return the contents that the window function gets for these elements."""
 
 
 @attrs.frozen
@@ -116,7 +116,7 @@ class Reduced(Contents):
         return self.type_info
 
     def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
-        """Return the one element that these are reduced to; nothing if there are none."""
+        """Return a list of the reduced element; empty if there are no elements."""
         if not elements:
             return []
         folded, *others = elements
@@ -132,7 +132,7 @@ class Aggregated(Contents):
     """Elements folded into an accumulator.
 
     Args:
-        function: Adds an element to the accumulator, and makes the result of it.
+        function: Adds an element to the accumulator, and makes the result from it.
         accumulator_type: The type of the accumulator.
         type_info: The type of the elements, for an evictor.
     """
@@ -150,7 +150,7 @@ class Aggregated(Contents):
         return self.type_info
 
     def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
-        """Return the one result, which there is for no elements as well, as in Flink."""
+        """Return a list of the result; as in Flink also if there are no elements."""
         function = self.function
         accumulator = function.create_accumulator()
         for element in elements:
@@ -171,11 +171,11 @@ class StoredContents(ABC):
     alone: Callable[..., bool] = staticmethod(_at_once)
     """Makes a call of the user's code that belongs to a firing, and returns whether it succeeded.
 
-    Its arguments are the window, the call and what that is given.  The operator puts another one
-    here where such a call may fail alone.
+    Its arguments are the window, the call and the arguments of that call.  If such a call may fail
+    alone, the operator replaces this function.
     """
     state: Any
-    """That keeps them; windows that merge merge it."""
+    """The state that keeps the contents; if windows merge, their states merge."""
 
     @staticmethod
     def of(
@@ -191,10 +191,11 @@ class StoredContents(ABC):
         Args:
             contents: The form of the contents that the user declared.
             context: The context that provides the state.
-            evictor: Removes elements when a window fires; None for none.
+            evictor: Removes elements when a window fires; None to keep all.
             evictor_context: The context of the evictor.
-            windows: The kind of the windows: windows of another kind would never end.
-            settings: What else a restart may not change of the windows.
+            windows: The kind of the windows, which a restart must not change: windows of another
+                kind would never end.
+            settings: Further settings of the windows that a restart must not change.
         """
         declared = (context, windows, settings)
         if evictor is not None:
@@ -220,16 +221,16 @@ class StoredContents(ABC):
         self.state = context.get_partitioned_state(CONTENTS, descriptor, kind, settings)
         context.reserve(descriptor)
         self.clear: Callable[[], None] = self.state.clear
-        """Drop them."""
+        """Drop the contents."""
         self.store: Callable[[Any], None] = self.state._store
-        """Store what was prepared under the same key and window."""
+        """Store prepared contents under the current key and window."""
 
     @abstractmethod
     def add(self, value: Any, timestamp: int | None) -> None:
         """Add an element with its event time in ms."""
 
-    # Many elements at once.  Nothing has changed until `store`.  Where an element or a fold is
-    # refused, what `choose_steps` returns raises, though with another message than `add`.
+    # Many elements at once.  The state does not change before `store`.  If an element or a fold is
+    # refused, the steps raise, though with another message than `add`.
 
     @abstractmethod
     def choose_steps(self, elements: Sequence[Any]) -> tuple[Step, Step]:
@@ -238,21 +239,21 @@ class StoredContents(ABC):
         Late elements are among these, and may be of any kind.
 
         Args:
-            elements: There is at least one.
+            elements: All elements of the micro-batch, at least one.
 
         Returns:
-            Two functions of a list of some of them.  The first returns them in the form that the
-            second takes, for all windows that they are in.  The second returns for `store` what
-            adding them one by one under the current key and window would store.
+            Two functions of a list of some of the elements.  The first prepares them once for all
+            of their windows.  The second takes its result and returns the contents to `store` under
+            the current key and window: the same as if the elements were added one by one.
         """
 
     @abstractmethod
     def fire(self, window: Any, apply: Fire) -> None:
-        """Apply a function to the contents, unless there are none."""
+        """Apply a function to the contents, unless they are empty."""
 
     @abstractmethod
     def look(self) -> Any:
-        """Return the contents as they are shown to whoever asks why a firing failed."""
+        """Return the contents, for the dead letter of a firing that failed."""
 
     @abstractmethod
     def is_empty(self) -> bool:
@@ -327,7 +328,7 @@ class _StoredFold(_StoredElements):
 
 
 class _StoredReduction(_StoredFold):
-    """A fold by one of our functions takes many elements at once."""
+    """A reduction; a fold by one of our own functions takes many elements at once."""
 
     def __init__(
         self,
@@ -348,7 +349,7 @@ class _StoredReduction(_StoredFold):
 
 
 class _Evicted(_StoredElements):
-    """Every element with its timestamp, some of which an evictor removes when the window fires."""
+    """Every element with its timestamp; an evictor removes some when the window fires."""
 
     def __init__(
         self,
@@ -370,7 +371,7 @@ class _Evicted(_StoredElements):
         elements = [TimestampedValue(*each) for each in self.state.get()]
         if not elements:
             return
-        # An evicted element stays so if the function fails: else the contents would grow for ever.
+        # An evicted element stays evicted if the function fails: else the contents would only grow.
         if self._evict(self._evictor.evict_before, elements, window):
             self.alone(window, self._apply_to, elements, window, apply)
             self._evict(self._evictor.evict_after, elements, window)
@@ -379,6 +380,7 @@ class _Evicted(_StoredElements):
     def _evict(
         self, step: Callable[..., None], elements: list[TimestampedValue[Any]], window: Any
     ) -> bool:
+        # On a copy, so that an evictor which fails half-way removes no element.
         left = list(elements)
         if not self.alone(window, step, left, len(left), window, self._context):
             return False
@@ -397,23 +399,24 @@ class _Evicted(_StoredElements):
 
 
 Collect = Callable[[Any, Window, Any], Any]
-"""Makes of key, window and result what goes out."""
+"""Makes the output from the key, the window and a result."""
 
 
 @attrs.frozen
 class WindowDeclaration:
-    """The windows as the user declared them, before there is an operator.
+    """The windows as the user declared them, from which the operator is made.
 
     Args:
         assigner: Assigns elements to windows.
         trigger: Decides when a window fires.
-        contents: What is stored of elements.
-        function: Makes outputs of the contents.
+        contents: The form in which elements are stored.
+        function: Makes outputs from the contents.
         allowed_lateness: The time in ms for which windows of event time stay open beyond their end.
         late_data_tag: The side output of elements that are late for all their windows, or None.
-        late_output: Makes an output of such an element instead; None counts the element.
-        evictor: Removes elements when a window fires; None for none.
-        collect: Makes an output of key, window and result; None if the result is the output.
+        late_output: Makes an output from such an element instead; if it returns None, the element
+            is counted.
+        evictor: Removes elements when a window fires; None to keep all.
+        collect: Makes an output from key, window and result; None if the result is the output.
     """
 
     assigner: WindowAssigner[Any, Any]

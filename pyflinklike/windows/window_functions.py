@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Window functions: what users subclass to make outputs of the contents of a window.
+"""Window functions: users subclass them to make outputs from the contents of a window.
 
 The names are PyFlink's.  The operator calls all kinds of functions in one way.
 """
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class WindowFunction(Function, ABC, Generic[IN, OUT, K, W]):
-    """A function that makes outputs of the contents of a window."""
+    """A function that makes outputs from the contents of a window."""
 
     @abstractmethod
     def apply(self, key: K, window: W, inputs: Iterable[IN]) -> Iterable[OUT] | None:
@@ -39,9 +39,9 @@ class WindowFunction(Function, ABC, Generic[IN, OUT, K, W]):
 
         Args:
             key: The key of the elements.
-            window: The window that gives a result.
-            inputs: The elements, a list in order of arrival; after `reduce` or `aggregate` the one
-                result.
+            window: The window that fires.
+            inputs: A list of the elements in order of arrival; after `reduce` or `aggregate` a list
+                of the one result.
         """
 
 
@@ -65,16 +65,16 @@ class _Context(ABC, Generic[T]):
         """Return the states of this key and window; clear them in `clear`.
 
         Raises:
-            StateAccessError: A state is asked for where windows merge.
+            StateAccessError: Windows merge, so they cannot have states of their own.
         """
 
     @abstractmethod
     def global_state(self) -> KeyedStateStore:
-        """Return the states of this key, which its windows share; no window's end clears them."""
+        """Return the states of this key, which its windows share; they outlive every window."""
 
 
 class ProcessWindowFunction(Function, ABC, Generic[IN, OUT, K, W]):
-    """A function that makes outputs of a window, with a context for time and state."""
+    """A function that makes outputs from a window, with a context for time and state."""
 
     class Context(_Context[T]):
         """The window, the time and the state; valid during one call only."""
@@ -98,7 +98,8 @@ class ProcessWindowFunction(Function, ABC, Generic[IN, OUT, K, W]):
         Args:
             key: The key of the elements.
             context: The window, the time and the state.
-            elements: A list in order of arrival; after `reduce` or `aggregate` the one result.
+            elements: A list in order of arrival; after `reduce` or `aggregate` a list of the one
+                result.
         """
 
     def clear(self, context: ProcessWindowFunction.Context[W]) -> None:
@@ -126,7 +127,7 @@ KeyOf = Callable[[], Any]
 
 @attrs.frozen
 class AppliedFunction:
-    """The user's window function, of whatever kind, called in one way.
+    """The user's window function of any kind, called in one way.
 
     Args:
         function: The function; None if the contents are the outputs.
@@ -170,10 +171,10 @@ class AppliedFunction:
             self.function.close()
 
     def process(self, key: KeyOf, context: Any, contents: Sequence[Any]) -> Iterable[Any] | None:
-        """Return what the function returns for a window.
+        """Call the function for a window, and return its outputs.
 
         Args:
-            key: Returns the key, which costs something to thaw.
+            key: Returns the key; called only if the function takes a key, since it must be thawed.
             context: The context, with its window set.
             contents: The contents of the window.
         """
@@ -193,9 +194,10 @@ class AppliedFunction:
         """Return whether the function has something to do when a window ends."""
         if not isinstance(self.function, (ProcessWindowFunction, ProcessAllWindowFunction)):
             return False
+        # A `clear` that is not overridden does nothing, so ends of windows need not call it.
         clear = getattr(self.function.clear, "__func__", None)
         return clear not in (ProcessWindowFunction.clear, ProcessAllWindowFunction.clear)
 
     def clear(self, context: Any) -> None:
-        """Have the function clear its state of a window that ends."""
+        """Let the function clear its state of a window that ends."""
         self.function.clear(context)  # type: ignore[union-attr]  # asked only if it `clears`

@@ -1,29 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of a micro-batch that are put into their windows together.
+"""The bulk path of windows: all records of a micro-batch go into their windows in one step.
 
-Record by record, each one looks up, folds and stores the contents of each of its windows, and
-registers their timers.  Where nobody can see anything between two records, `WindowGroups` does the
-same with one look-up, one loop over the elements, one write and one timer for each key and window.
-What is stored, in which order, and when it fires is the same, entry by entry.
+One by one, each record looks up, folds and stores the contents of each of its windows, and
+registers their timers.  If no user code runs between two records, `WindowGroups` does the same with
+one look-up, one loop over the elements, one write and one timer for each key and window.  The
+stored entries, their order and the firings are the same.
 
-`WindowGroups.of` says which windows can have that: those of event time that are of our assigners,
-with the default trigger and without an evictor.  Of their records these are left for the way of
-single records:
+`WindowGroups.of` decides which windows can take this path: windows of event time by one of our
+assigners, with the default trigger and without an evictor.  Some of their records still go one by
+one:
 
-* late ones, which go out or are counted;
-* with an allowed lateness, all records of a key that has one at or below the watermark, as its
-  windows may fire at once;
-* of sessions, all records of a key that may have a late one, or two of whose sessions become one;
-* of windows that overlap, all records where a key has fewer than two on average: that is faster.
+* late records, which go out or are counted;
+* with an allowed lateness, all records of a key that has a record at or below the watermark, since
+  its windows may fire at once;
+* with sessions, all records of a key that may have a late record, or whose sessions merge;
+* with windows that overlap, all records if a key has fewer than two on average, since that is
+  faster.
 
-First all is prepared, which calls the user's fold; then it is written.  So where a fold raises,
-nothing has changed, and the records can go the other way, which tells the culprit.
+The first step prepares all contents, which calls the user's fold; the second step writes them.  So
+if a fold raises, the state has not changed, and the records can go one by one, which shows the
+record that fails.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -44,11 +46,17 @@ from pyflinklike.windows.window_contents import StoredContents, WindowDeclaratio
 __all__ = ["WindowGroups"]
 
 _FAR: Final = 2**62
-"""Times in ms this far from 1970 may have a window that ends at no time of 64 bits."""
+"""From this distance from 1970 on, in ms, the end of a window may not fit in 64 bits."""
+
+_Many = Sequence[Any]
+_Run = tuple[Any, Sequence[Any], list[Any]]
+"""The key, the windows and the elements of a run."""
+_Group = tuple[Any, Any, list[list[Any]]]
+"""A key, a window, and the runs of the elements in both."""
 
 
 class WindowGroups(ABC):
-    """Puts records of a key group into their windows together.
+    """Puts many records of a key group into their windows in one step.
 
     Args:
         current: Takes the current key and window.
@@ -64,17 +72,16 @@ class WindowGroups(ABC):
         register: Callable[[int], None],
         merging: MergingWindowSet | None,
     ) -> WindowGroups | None:
-        """Return what puts records into these windows together; None if that could be noticed.
-
-        A class that a user derives from one of ours may do anything between two records.
+        """Return the bulk path for these windows; None if the user's code could see a difference.
 
         Args:
             declared: The windows, as the user declared them.
             current: Takes the current key and window.
             contents: The contents of the current key and window.
             register: Registers a timer of event time of the current key and window.
-            merging: The windows of the current key, where windows merge.
+            merging: The windows of the current key if windows merge, else None.
         """
+        # `type(...) is`, since a class that a user derives from ours may do anything per record.
         assigner, lateness = declared.assigner, declared.allowed_lateness
         if declared.evictor is not None or type(declared.trigger) is not EventTimeTrigger:
             return None
@@ -92,15 +99,11 @@ class WindowGroups(ABC):
         self._current, self._contents, self._register = current, contents, register
 
     def prepare(
-        self,
-        keys: Sequence[Any],
-        values: Sequence[Any],
-        timestamps: Sequence[int | None],
-        watermark: int,
+        self, keys: _Many, values: _Many, timestamps: Sequence[int | None], watermark: int
     ) -> PreparedTogether | None:
         """Prepare to put records into their windows, as `NamespacedFunction.add_bulk`.
 
-        What a fold or an element raises comes as it is.
+        Errors of a fold or an element pass unchanged.
 
         Args:
             keys: The key of each record, in its frozen form.
@@ -118,12 +121,7 @@ class WindowGroups(ABC):
 
     @abstractmethod
     def _prepare(
-        self,
-        keys: Sequence[Any],
-        values: Sequence[Any],
-        times: Sequence[int],
-        watermark: int,
-        first: int,
+        self, keys: _Many, values: _Many, times: Sequence[int], watermark: int, first: int
     ) -> PreparedTogether | None:
         """Prepare records that all have a time; `first` is the earliest one."""
 
@@ -131,8 +129,8 @@ class WindowGroups(ABC):
 class _AlignedGroups(WindowGroups):
     """Windows that begin at the same times for all keys.
 
-    The records of a key between two times at which its windows change are a *run*: they are in the
-    same windows.  So a record costs one look-up, however many windows it is in.
+    A *run* is the records of a key that are in the same windows: their times are between two times
+    at which windows begin or end.  So a record costs one look-up, however many windows it is in.
     """
 
     def __init__(
@@ -148,20 +146,15 @@ class _AlignedGroups(WindowGroups):
         self._overlap = assigner.overlap
 
     def _prepare(
-        self,
-        keys: Sequence[Any],
-        values: Sequence[Any],
-        times: Sequence[int],
-        watermark: int,
-        first: int,
+        self, keys: _Many, values: _Many, times: Sequence[int], watermark: int, first: int
     ) -> PreparedTogether | None:
-        # With one record in each, windows that overlap are faster one by one, by a half.
+        # With fewer than two records a key, one by one is faster by a half.
         if self._overlap and len(keys) < 2 * len(set(keys)):
             return None
         alone: set[Any] = set()
         if self._lateness and first <= watermark:
             alone = {key for key, time in zip(keys, times) if time <= watermark}
-        runs: list[tuple[Any, Sequence[Any], list[Any]]] = []
+        runs: list[_Run] = []
         latest: dict[Any, tuple[int, list[Any]]] = {}
         low = high = 0  # no time is between them
         windows: Sequence[Any] = ()
@@ -178,6 +171,7 @@ class _AlignedGroups(WindowGroups):
                 begun = [value]
                 latest[key] = low, begun
                 runs.append((key, windows, begun))
+        # A second look at all records, since most micro-batches leave none.
         left: Sequence[int] = ()
         if some_are_left:
             left = [
@@ -185,13 +179,19 @@ class _AlignedGroups(WindowGroups):
                 for number, (key, time) in enumerate(zip(keys, times))
                 if key in alone or (time <= watermark and not self._open_at(time, watermark)[2])
             ]
-        groups: list[tuple[Any, Any, list[list[Any]]]] = []
+        groups, prepared = self._prepare_runs(runs, values)
+        return PreparedTogether(left, lambda: self._write(groups, prepared))
+
+    def _prepare_runs(
+        self, runs: list[_Run], values: Sequence[Any]
+    ) -> tuple[list[_Group], list[Any]]:
+        """Prepare the contents of each key and window that the runs are in."""
+        groups: list[_Group] = []
         by_key: dict[Any, dict[Any, list[list[Any]]]] = {}
         ready, prepare = self._contents.choose_steps(values)
+        # Groups are in the order in which single records would first store them.
         for key, windows, elements in runs:
-            part, mine = ready(elements), by_key.get(key)
-            if mine is None:
-                mine = by_key[key] = {}
+            part, mine = ready(elements), by_key.setdefault(key, {})
             for window in windows:
                 parts = mine.get(window)
                 if parts is None:
@@ -202,14 +202,14 @@ class _AlignedGroups(WindowGroups):
         current, prepared = self._current, []
         for current.key, current.namespace, parts in groups:
             prepared.append(prepare(parts[0] if len(parts) == 1 else [*chain.from_iterable(parts)]))
-        return PreparedTogether(left, lambda: self._write(groups, prepared))
+        return groups, prepared
 
     def _open_at(self, time: int, watermark: int) -> tuple[int, int, list[Any]]:
-        """Return a spell, and the namespaces of its windows that are not over."""
+        """Return the span of times around one in the same windows, and their open windows."""
         low, high, windows = self._find_spell(time)
         return low, high, [each.namespace for each in windows if each.end - 1 > watermark]
 
-    def _write(self, groups: list[tuple[Any, Any, list[list[Any]]]], prepared: list[Any]) -> None:
+    def _write(self, groups: list[_Group], prepared: list[Any]) -> None:
         current, store, register = self._current, self._contents.store, self._register
         lateness = self._lateness
         for (current.key, window, _), stored in zip(groups, prepared):
@@ -230,8 +230,8 @@ class _Session:
         target: The namespace of its contents.
         start: The first time in ms.
         end: The time after the last one in ms.
-        is_noted: Whether the set of windows will be told of it, as it is new or has grown.
-        elements: What is added to its contents.
+        is_noted: Whether it is new or has grown, so that the set of windows must be changed.
+        elements: The elements to add to its contents.
     """
 
     key: Any
@@ -257,69 +257,14 @@ class _SessionGroups(WindowGroups):
         self._merging, self._gap = merging, gap
 
     def _prepare(
-        self,
-        keys: Sequence[Any],
-        values: Sequence[Any],
-        times: Sequence[int],
-        watermark: int,
-        first: int,
+        self, keys: _Many, values: _Many, times: Sequence[int], watermark: int, first: int
     ) -> PreparedTogether:
-        gap = self._gap
         alone: set[Any] = set()
-        latest_over = watermark - gap + 1
+        latest_over = watermark - self._gap + 1
         if first <= latest_over:
             alone = {key for key, time in zip(keys, times) if time <= latest_over}
-        # Each list ends with the latest session: that is where most records belong.
-        known: dict[Any, list[_Session]] = {}
-        # What is written to each table, in the order of single records.
-        touched: list[_Session] = []
-        noted: list[_Session] = []
-        timed: list[_Session] = []
-        for key, value, time in zip(keys, values, times):
-            sessions = known.get(key)
-            if sessions is None:
-                if key in alone:
-                    continue
-                found = self._load(key, watermark)
-                if found is None:
-                    alone.add(key)
-                    continue
-                sessions = known[key] = found
-            end = time + gap
-            session = sessions[-1] if sessions else None
-            if session is None or time > session.end:
-                session = _Session(key, (time, end), time, end, is_noted=True)
-                sessions.append(session)
-                noted.append(session)
-            elif time >= session.start:
-                if end > session.end:
-                    session.end = end
-                    if not session.is_noted:
-                        session.is_noted = True
-                        noted.append(session)
-            else:
-                met = [each for each in sessions if each.start <= end and time <= each.end]
-                if len(met) > 1:  # they become one, and their contents are merged, too
-                    alone.add(key)
-                    del known[key]
-                    continue
-                if met:
-                    (session,) = met
-                    is_noted = session.start <= time and end <= session.end
-                    session.start, session.end = min(time, session.start), max(end, session.end)
-                else:
-                    session, is_noted = _Session(key, (time, end), time, end), False
-                    sessions.insert(0, session)
-                if not (is_noted or session.is_noted):
-                    session.is_noted = True
-                    noted.append(session)
-            if not session.elements:
-                touched.append(session)
-                # A session that has grown keeps its first timer, which sees to the next one when it
-                # fires.
-                if session.target == (session.start, session.end):
-                    timed.append(session)
-            session.elements.append(value)
+        records = zip(keys, values, times)
+        touched, noted, timed = self._find_sessions(records, watermark, alone)
         left: Sequence[int] = ()
         if alone:
             left = [number for number, key in enumerate(keys) if key in alone]
@@ -333,10 +278,79 @@ class _SessionGroups(WindowGroups):
             prepared.append(prepare(ready(each.elements)))
         return PreparedTogether(left, lambda: self._write(touched, prepared, noted, timed))
 
-    def _load(self, key: Any, watermark: int) -> list[_Session] | None:
-        """Return the sessions of a key, in order; None if one is over.
+    def _find_sessions(
+        self, records: Iterable[tuple[Any, Any, int]], watermark: int, alone: set[Any]
+    ) -> tuple[list[_Session], list[_Session], list[_Session]]:
+        """Put records into sessions; add to `alone` the keys whose records must go one by one.
 
-        With a greater lateness, before a restart, such a session was not over.
+        Returns:
+            The writes to the contents, the set of windows and the timers, each in the order in
+            which single records would make them.
+        """
+        gap = self._gap
+        # Each list ends with the latest session, to which most records belong.
+        known: dict[Any, list[_Session]] = {}
+        touched: list[_Session] = []
+        noted: list[_Session] = []
+        timed: list[_Session] = []
+        for key, value, time in records:
+            sessions = known.get(key)
+            if sessions is None:
+                found = None if key in alone else self._load(key, watermark)
+                if found is None:
+                    alone.add(key)
+                    continue
+                sessions = known[key] = found
+            end = time + gap
+            session = sessions[-1] if sessions else None
+            if session is None or time > session.end:
+                session, has_grown = _Session(key, (time, end), time, end), True
+                sessions.append(session)
+            elif time >= session.start:
+                has_grown = end > session.end
+                if has_grown:
+                    session.end = end
+            else:
+                session, has_grown = self._join_earlier(sessions, key, time)
+                if session is None:
+                    alone.add(key)
+                    del known[key]
+                    continue
+            if has_grown and not session.is_noted:
+                session.is_noted = True
+                noted.append(session)
+            if not session.elements:
+                touched.append(session)
+                # A session that has grown keeps its first timer; when that fires, it registers the
+                # next one.
+                if session.target == (session.start, session.end):
+                    timed.append(session)
+            session.elements.append(value)
+        return touched, noted, timed
+
+    def _join_earlier(
+        self, sessions: list[_Session], key: Any, time: int
+    ) -> tuple[_Session | None, bool]:
+        """Return the session of a record before the latest one, and whether it is new or has grown.
+
+        The session is None if several become one: merging contents is left to single records.
+        """
+        end = time + self._gap
+        met = [each for each in sessions if each.start <= end and time <= each.end]
+        if not met:
+            sessions.insert(0, _Session(key, (time, end), time, end))
+            return sessions[0], True
+        if len(met) > 1:
+            return None, False
+        (session,) = met
+        has_grown = time < session.start or session.end < end
+        session.start, session.end = min(time, session.start), max(end, session.end)
+        return session, has_grown
+
+    def _load(self, key: Any, watermark: int) -> list[_Session] | None:
+        """Return the sessions of a key, in order; None if a session is over.
+
+        A stored session can be over if the lateness was greater before a restart.
         """
         self._current.key = key
         found = [

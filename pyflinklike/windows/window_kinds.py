@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Windows: finite pieces of the stream of a key, with PyFlink's names.
 
-A window is a namespace of the key's state.  Its serializer says how: the form in which tables
-keep it, and the type in which it is written.
+A window is a namespace of the key's state.  Its serializer converts it to the form in tables, and
+knows the type of that form.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Window(ABC):
 
 
 class MergeCallback(ABC, Generic[V]):
-    """The receiver of what `merge_windows` finds."""
+    """The receiver of the groups that `merge_windows` finds."""
 
     @abstractmethod
     def merge(self, to_be_merged: Iterable[V], merge_result: V) -> None:
-        """Take note that some windows become one.
+        """Note that some windows become one.
 
         Args:
-            to_be_merged: Two or more windows.
+            to_be_merged: Two or more windows of one key.
             merge_result: The window that they become.
         """
 
@@ -68,14 +68,14 @@ class TimeWindow(Window):
         self.start = start
         self.end = end
         self.namespace = (start, end)
-        """What tables keep of it."""
+        """The form that tables keep."""
 
     def max_timestamp(self) -> int:
         """Return `end - 1`."""
         return self.end - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Return whether both share a time, or one begins where the other ends."""
+        """Return whether both share a time, or one begins at the end of the other."""
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
@@ -85,6 +85,7 @@ class TimeWindow(Window):
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
         """Return the start of the window of a size that holds a timestamp, all in ms."""
+        # Flink's formula: it adds the size, since a remainder of Java may be negative.
         return timestamp - (timestamp - offset + window_size) % window_size
 
     @staticmethod
@@ -93,8 +94,9 @@ class TimeWindow(Window):
 
         Args:
             windows: The windows, in any order.
-            callback: Is called once for each group of two or more.
+            callback: Gets one call for each group of two or more.
         """
+        # Sorted by start, so a window can only meet the last group.
         groups: list[tuple[TimeWindow, set[TimeWindow]]] = []
         for window in sorted(windows):
             if groups and groups[-1][0].intersects(window):
@@ -126,7 +128,7 @@ class CountWindow(Window):
     """A window of a number of elements.
 
     Args:
-        id: The number of the window among those of its key, from 0.
+        id: The number of the window among the windows of its key, from 0.
     """
 
     __slots__ = ("id",)
@@ -173,15 +175,15 @@ class GlobalWindow(Window):
 
 
 class WindowSerializer(WithoutJava, ABC, Generic[W]):
-    """The form in which windows of one class are namespaces of state."""
+    """The form in which the state keeps windows of one class."""
 
     _refused = dict.fromkeys(
         ("serialize", "deserialize"),
-        "the form of a window in state is no stream of bytes: use to_namespace and to_window",
+        "state does not keep windows as a stream of bytes: use to_namespace and to_window",
     )
 
     type_info: TypeInformation
-    """In which they are written."""
+    """The type in which windows are written."""
 
     @abstractmethod
     def to_namespace(self, window: W) -> Hashable:
@@ -199,7 +201,7 @@ class WindowSerializer(WithoutJava, ABC, Generic[W]):
 
 
 class _Bounds(TupleTypeInfo[tuple[int, int]]):
-    """Pairs of a start and an end, which are never null; they are stored as any tuple."""
+    """Pairs of a start and an end, which are never null; they are stored like other tuples."""
 
     def from_arrow(self, column: Any) -> list[Any]:
         """Return the pairs of a column.
@@ -248,7 +250,7 @@ class GlobalWindowSerializer(WindowSerializer[GlobalWindow]):
     type_info = Types.LONG()
 
     def to_namespace(self, window: GlobalWindow) -> Hashable:
-        """Return 0: there is nothing to distinguish."""
+        """Return 0, since there is only one window."""
         return 0
 
     def to_window(self, namespace: int) -> GlobalWindow:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The window operator, step by step as Flink's `WindowOperator`: a function that any host runs.
 
-State and timers of a window are those of the pair of key and window.  Where windows merge, their
-contents are those of the pair of key and state window; the trigger's state is always that of the
-window itself.
+State and timers belong to a pair of key and window.  If windows merge, their contents belong to the
+pair of key and *state window* (see `merging_window_set`), but the state of the trigger always
+belongs to the window itself.
 
-If calls that fail become dead letters, an element that cannot be put into its windows has not
-come.  A firing is a part of its own: what the user's function did is undone, and the window is
-purged, goes on or ends as if it had succeeded.
+If failed calls become dead letters, an element that cannot be put into its windows counts as not
+come.  A firing is a part that can fail alone: the operator undoes what the user's function did, and
+the window is purged, goes on or ends as if the function had succeeded.
+
+https://github.com/apache/flink/blob/master/flink-runtime/src/main/java/org/apache/flink/streaming/runtime/operators/windowing/WindowOperator.java
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ class WindowOperator(NamespacedFunction):
 
     @property
     def registrar(self) -> str:  # type: ignore[override]
-        """The trigger: windows themselves register no timer for a time that has come."""
+        """The trigger, since windows never register a timer for a time that has come."""
         return f"the trigger {_name_of(_with_nested(self.declared.trigger)[-1])}"
 
     @property
@@ -102,15 +104,16 @@ class WindowOperator(NamespacedFunction):
 
     @property
     def functions(self) -> tuple[object, ...]:
-        """The user's functions: the one that folds elements, the one that makes outputs."""
+        """The user's functions: first the one that folds elements, then the one for outputs."""
         found = getattr(self.declared.contents, "function", None), self.declared.function.function
         return tuple(each for each in found if each is not None)
 
     def collecting(self, collect: Collect) -> WindowOperator:
-        """Return this operator with outputs that a function makes of the results.
+        """Return this operator with outputs that a function makes from the results.
 
         Args:
-            collect: Makes an output of key, window and result; picklable if the host is a cluster.
+            collect: Makes an output from key, window and result; picklable if the host is a
+                cluster.
         """
         return WindowOperator(attrs.evolve(self.declared, collect=collect))
 
@@ -125,8 +128,8 @@ class WindowOperator(NamespacedFunction):
         """Return this operator with another treatment of late elements.
 
         Args:
-            late_output: Makes an output of a late element; None counts the element.  Picklable if
-                the host is a cluster.
+            late_output: Makes an output from a late element; if it returns None, the element is
+                counted.  Picklable if the host is a cluster.
         """
         return WindowOperator(attrs.evolve(self.declared, late_output=late_output))
 
@@ -171,11 +174,12 @@ class WindowOperator(NamespacedFunction):
         *,
         unchanged: bool,
     ) -> PreparedTogether | None:
-        """Prepare to put records into their windows together, as far as nobody can tell."""
+        """Prepare to put records into their windows in one step, if no user code could notice."""
         assert self._task is not None
         groups = self._task.groups
         if groups is None:
             return None
+        # A fold that raises may have changed its elements, and the records then go one by one.
         is_fold = not isinstance(self.declared.contents, Gathered)
         if unchanged and is_fold and not are_unchangeable(values):
             return None
@@ -192,11 +196,12 @@ class WindowOperator(NamespacedFunction):
     # Messages
 
     def called(self) -> str:
-        """Name the user's window function, else the one that folds, else the assigner."""
+        """Name the user's window function, else the function that folds, else the assigner."""
         return _name_of(next(reversed(self.functions), self.declared.assigner))
 
     def failed_call(self, error: BaseException, method: str) -> tuple[str, str]:
         """Name the user's method that raised, the window and the uid, from the traceback."""
+        # From the frames, since to note the window before each call would cost every element.
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         tasks = [each for each in frames if isinstance(each.f_locals.get("self"), WindowTask)]
         windows = [each.f_locals.get("window") for each in tasks]
@@ -205,10 +210,10 @@ class WindowOperator(NamespacedFunction):
         return _call_in(frames) or self._own_call(tasks, method), f"{place}uid {self._uid!r}"
 
     def _own_call(self, tasks: Iterable[FrameType], method: str) -> str:
-        """Name the call whose result was refused."""
+        """Name the call of the user's code whose result was refused."""
         applies = any(each.f_code is WindowTask._apply.__code__ for each in tasks)
         fold = getattr(self.declared.contents, "function", None)
-        if not tasks and method == "on_timer":  # no call of ours: there were too many timers
+        if not tasks and method == "on_timer":  # the timer queue raised: there were too many timers
             return _name_of(_with_nested(self.declared.trigger)[-1])
         if applies and self.declared.function.function is not None:
             return self.declared.function.call()
@@ -216,6 +221,7 @@ class WindowOperator(NamespacedFunction):
             return f"{self.called()}.{method}"
         return f"{_name_of(fold)}.{'add' if isinstance(fold, AggregateFunction) else 'reduce'}"
 
+    # Without the open task, whose backend cannot be pickled.
     def __getstate__(self) -> dict[str, Any]:
         return {"declared": self.declared, "_task": None, "_uid": ""}
 
@@ -239,7 +245,7 @@ def _name_of(function: object) -> str:
 
 
 def _call_in(frames: Iterable[FrameType]) -> str:
-    """Name the first call of code that is not ours, by class and method; "" if there is none."""
+    """Name the first call of code that is not ours, by class and method; "" without one."""
     for frame in frames:
         code = frame.f_code
         if str(frame.f_globals.get("__name__", "")).startswith(_OURS):
@@ -261,7 +267,7 @@ def _with_nested(trigger: Trigger[Any, Any]) -> list[Trigger[Any, Any]]:
 
 
 LATE_RECORDS = "numLateRecordsDropped"
-"""Name of the counter, as Flink's."""
+"""Name of the counter, as in Flink."""
 
 CONTINUE = TriggerResult.CONTINUE
 
@@ -311,7 +317,8 @@ class WindowTask:
         for of_window in declared.trigger.descriptors():
             self._trigger_context.get_partitioned_state(of_window)
         for descriptor in assigner.descriptors():
-            context.get_state(descriptor)  # now, so that what does not fit is refused at once
+            # Obtained now, so that a restored state that does not fit is refused at once.
+            context.get_state(descriptor)
             context.reserve(descriptor)
         self._merging = MergingWindowSet.of(assigner, context)
         self._function_context = FunctionContext(context, merging=self._merging is not None)
@@ -321,25 +328,25 @@ class WindowTask:
             self._contents.alone = partial(self._alone, self._show)
 
     def _choose_ways(self, declared: WindowDeclaration) -> None:
-        """Choose what can be left out for windows of this kind."""
-        # The default trigger is not asked: it registers the very timer that ends the window, and
-        # fires at no element, which would be late.
+        """Choose the steps that windows of this kind can leave out."""
+        # The default trigger need not be asked: its timer is the one that ends the window, and it
+        # fires at an element only if that is late.
         self._is_plain = (
             self._is_event_time
             and self._ends.lateness == 0
             and type(self._trigger) is EventTimeTrigger
         )
         self._register_end = self._timers.register_event_time_timer
-        # A session that grows keeps its first timer, which sees to the next one when it fires.
+        # A session that grows keeps its first timer; when that fires, it registers the next one.
         self._timers_lag = (
             self._is_plain and self._merging is not None and self._merging.by_intersection
         )
-        # Of sliding windows each element is in many, so what is asked per window counts.
+        # An element is in many sliding windows, so each question per window costs.
         self._is_simple = self._is_plain and self._merging is None and declared.evictor is None
         self.groups = WindowGroups.of(
             declared, self._current, self._contents, self._register_end, self._merging
         )
-        """Puts records into their windows together, if that gives the same; else None."""
+        """The bulk path of records into their windows; None if these windows cannot take it."""
 
     # Elements
 
@@ -351,7 +358,7 @@ class WindowTask:
         Args:
             value: The element that is put into windows.
             timestamp: Its event time in ms, or None.
-            key: Returns its key, which costs something to thaw.
+            key: Returns its key; called only if needed, since the key must be thawed.
         """
         self._key, self._outputs = key, []
         watermark, is_skipped = self._timers.current_watermark(), True
@@ -373,7 +380,7 @@ class WindowTask:
         return self._collect_outputs()
 
     def _add_simply(self, value: Any, windows: Collection[Window], watermark: int) -> bool:
-        """Put an element into its open windows; return whether none is open."""
+        """Put an element into its open windows; return whether all were over."""
         current, to_namespace, add = self._current, self._to_namespace, self._contents.state.add
         register_end, is_skipped = self._register_end, True
         for window in windows:
@@ -416,7 +423,7 @@ class WindowTask:
         merging: MergingWindowSet,
         watermark: int,
     ) -> bool:
-        """Put an element into what its window becomes part of; return whether that is late."""
+        """Put an element into the window that its own one joins; return whether that is late."""
         found = merging.add(
             window, self._merge_windows, lambda each: self._ends.is_late(each, watermark)
         )
@@ -432,6 +439,7 @@ class WindowTask:
         return timestamp + self._ends.lateness <= watermark
 
     def _dismiss(self, value: Any) -> None:
+        # As in Flink, a late element is counted only if no side output takes it.
         output = None if self._late_tag is None else (self._late_tag, value)
         if self._late_output is not None:
             output = self._late_output(value)
@@ -445,19 +453,19 @@ class WindowTask:
     def _merge_windows(
         self, window: Any, olds: Sequence[Any], state_window: Any, others: Sequence[Any]
     ) -> None:
-        """Merge trigger's state and contents of windows that became one, or of one that grew."""
+        """Merge contents and triggers' state of windows that became one, or of one that grew."""
         if not self._timers_lag:
             self._pass_on(window, olds)
         elif all(self._ends.is_late(old, self._timers.current_watermark()) for old in olds):
-            # They are here because of a greater lateness before a restart, and what was to fire at
-            # their ends has fired.
+            # The lateness was greater before a restart, so they are still here; the timers at their
+            # ends have fired already.
             self._current.namespace = self._to_namespace(window)
             self._register_end(window.max_timestamp())
         if others:
             self._merge_contents(CONTENTS, state_window, others)
 
     def _pass_on(self, window: Any, olds: Sequence[Any]) -> None:
-        """Have the trigger and the timers follow a merge."""
+        """Let the trigger and the timers follow a merge."""
         self._ends.refuse_passed(window)
         trigger, context, current = self._trigger, self._trigger_context, self._current
         context.merged = [self._to_namespace(old) for old in olds]
@@ -470,7 +478,7 @@ class WindowTask:
         context.merged = ()
 
     def _catch_up(self, window: Window, merging: MergingWindowSet) -> None:
-        """Register the end of a window that has grown since the timer that fires was registered."""
+        """Register the end of a window that grew after the firing timer was registered."""
         grown = merging.find_holding(window)
         if grown is not None:
             self._current.namespace = self._to_namespace(grown)
@@ -513,7 +521,7 @@ class WindowTask:
         return self._collect_outputs()
 
     def _fire_and_end(self, window: Window, namespace: Hashable, state_window: Hashable) -> None:
-        """Fire a window of the default trigger, whose timer is the one that fires, and end it."""
+        """Fire and end a window of the default trigger, without asking the trigger."""
         self._current.namespace = state_window
         self._fire(window)
         self._contents.clear()
@@ -527,16 +535,17 @@ class WindowTask:
     def _end_if_over(
         self, timestamp: int, window: Window, namespace: Hashable, state_window: Hashable
     ) -> None:
-        """End a window whose time is over, also if the lateness was another before a restart."""
+        """End a window whose time is over, also if the lateness was different before a restart."""
         end = self._cleanup_time(window)
         if timestamp == end:
             self._end(window, namespace, state_window)
         elif timestamp > end:
-            # A merged window is in its set until it has ended, whatever a trigger has purged.
+            # A merged window stays in its set until its end, even if a trigger purged its contents.
             self._current.namespace = state_window
             if self._merging is not None or not self._contents.is_empty():
                 self._end(window, namespace, state_window)
         elif timestamp >= window.max_timestamp():
+            # The lateness is greater than before the restart, so the window ends later.
             self._current.namespace = namespace
             self._ends.register(window)
 
@@ -552,12 +561,12 @@ class WindowTask:
         if self._merging is not None:
             self._merging.retire(state_window)
 
-    # Calls of the user's code that fail alone, where calls that fail become dead letters
+    # Calls of the user's code that can fail alone, if failed calls become dead letters
 
     def _ask(
         self, on_time: Callable[..., TriggerResult], time: int, window: Window
     ) -> TriggerResult:
-        """Return what the trigger says to a timer; `CONTINUE` if it fails."""
+        """Return the trigger's decision for a timer; `CONTINUE` if it fails."""
         said = [CONTINUE]
         self._alone(
             short_repr, window, lambda: said.append(on_time(time, window, self._trigger_context))
@@ -565,7 +574,7 @@ class WindowTask:
         return said[-1]
 
     def _fire(self, window: Window) -> None:
-        """Apply the function to the contents of a window, which are those of the current namespace."""
+        """Apply the function to the contents of a window, in the current namespace."""
         if self._attempt is None:
             self._contents.fire(window, self._apply)
         else:
@@ -578,10 +587,11 @@ class WindowTask:
         call: Callable[..., object],
         *given: Any,
     ) -> bool:
-        """Make a call of the user's code that may fail alone; return whether it has succeeded."""
+        """Make a call of the user's code that may fail alone; return whether it succeeded."""
         if self._attempt is None:
             call(*given)
             return True
+        # The call collects into a list of its own, so that a failed call leaves no outputs behind.
         outputs = self._outputs
         results = self._attempt(
             partial(self._call_alone, window, call, given), partial(show, window)
@@ -607,7 +617,7 @@ class WindowTask:
         """Show a window and the contents of the current namespace."""
         try:
             return f"{short_repr(window)} of {short_repr(self._contents.look())}"
-        except Exception:  # of the user's fold, for which there is a letter
+        except Exception:  # the user's fold raised; the letter has that error already
             return short_repr(window)
 
     # Outputs
@@ -647,7 +657,7 @@ class WindowTask:
         return self._outputs or None
 
 
-# Settings: what a restart may not change
+# Settings that a restart must not change
 
 
 _BY_END, _BY_TIMES_OF_THE_CLOCK = "its end", "times of the clock"
@@ -656,7 +666,7 @@ _UNFIRED = "windows that are open would end without firing: keep the former trig
 
 
 def _settings_of(declared: WindowDeclaration) -> list[Setting]:
-    """Return what a restart may not change of windows, beside the kind of their contents."""
+    """Return the settings of windows that a restart must not change, without their contents'."""
     settings = [_describe_firing(declared)]
     fixed = declared.assigner.fixed()
     if fixed is not None:
@@ -665,21 +675,20 @@ def _settings_of(declared: WindowDeclaration) -> list[Setting]:
 
 
 def _describe_firing(declared: WindowDeclaration) -> Setting:
-    """Return what fires windows, as a setting.
+    """Return the way in which windows fire, as a setting.
 
-    A trigger that waits for a timer needs a trigger before it that has registered the timer.
+    A trigger that waits for a timer works after a restart only if the former trigger registered it.
     """
     trigger = declared.trigger
     while isinstance(trigger, PurgingTrigger):
         trigger = trigger.nested_trigger
     by, needed, remedy = _BY_OTHERS, False, f"{_UNFIRED}, or begin a new checkpoint"
     if isinstance(trigger, (EventTimeTrigger, ContinuousEventTimeTrigger)):
-        # Without a lateness the timer that frees the window is at the end, too, whatever the
-        # trigger was.
+        # Without a lateness, the timer that frees the window is also at its end, with any trigger.
         by, needed = _BY_END, declared.allowed_lateness > 0
         remedy = f"{_UNFIRED}, allow no lateness, or begin a new checkpoint"
     elif isinstance(trigger, (ProcessingTimeTrigger, ContinuousProcessingTimeTrigger)):
-        # Windows of the clock end by it.
+        # Windows of processing time have timers of the clock with any trigger.
         by, needed = _BY_TIMES_OF_THE_CLOCK, declared.assigner.is_event_time()
     accepts = () if needed else (_BY_END, _BY_TIMES_OF_THE_CLOCK, _BY_OTHERS)
     return Setting("what fires a window", by, accepts, remedy)
@@ -687,7 +696,7 @@ def _describe_firing(declared: WindowDeclaration) -> Setting:
 
 # Contexts of triggers, assigners, evictors and functions
 #
-# One object of each serves all calls.  Before a call the task says which window it is about.
+# One object of each serves all calls.  Before a call the task sets the window that it is about.
 
 
 S = TypeVar("S")
@@ -775,7 +784,7 @@ class TaskTriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext):
         return state
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """Merge the state of the old windows into that of the new one."""
+        """Merge the state of the old windows into the state of the new one."""
         self.get_partitioned_state(state_descriptor)
         target = self._context.current.namespace
         self._context.merge_namespaces(_state_name_of(state_descriptor), target, self.merged)
@@ -835,7 +844,7 @@ class _WindowState(KeyedStateStore):
                 f"{short_repr(state_descriptor)}; use global_state()"
             )
             raise StateAccessError(msg)
-        # The getter of its kind refuses what is no descriptor of that kind.
+        # `get_partitioned_state` looks at the kind of the descriptor, so one getter is enough.
         return self._context.get_partitioned_state(
             f"window:{state_descriptor.name}", state_descriptor
         )
@@ -865,9 +874,9 @@ class WindowEnds:
         timers: NamespacedTimerService,
     ) -> None:
         self.by_event_time = assigner.is_event_time()
-        """Whether they end by event time."""
+        """Whether windows end by event time."""
         self.lateness = allowed_lateness if self.by_event_time else 0
-        """How long they are open beyond their end, in ms."""
+        """How long windows stay open beyond their end, in ms."""
         self._timers = timers
         self._now = timers.current_processing_time
         self._register = timers.register_processing_time_timer
@@ -884,11 +893,11 @@ class WindowEnds:
         return min(window.max_timestamp() + self.lateness, MAX_WATERMARK)
 
     def is_late(self, window: Window, watermark: int) -> bool:
-        """Return whether a window takes no more elements; by the clock it always does."""
+        """Return whether a window takes no more elements; windows of processing time always do."""
         return self.by_event_time and self.time(window) <= watermark
 
     def register(self, window: Window) -> None:
-        """Register a timer for the end of the current window, unless that is the end of time."""
+        """Register a timer for the end of the current window, unless it never ends."""
         time = self.time(window)
         if time < MAX_WATERMARK:
             self._register(time)
@@ -902,7 +911,7 @@ class WindowEnds:
         self._delete(self.time(window))
 
     def refuse_passed(self, window: Window) -> None:
-        """Refuse a merged window that is over, as only an assigner of a user's makes.
+        """Refuse a merged window that is over; only an assigner of the user can make one.
 
         Raises:
             DeclarationError: The window is over.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The declaration of windows, one call after another, as PyFlink's `WindowedStream`.
 
-It results in a `WindowOperator`.  Hosts with streams of their own have the same calls, and make a
-stream of the operator.
+The last call returns a `WindowOperator`.  Hosts with streams of their own have the same calls, and
+make a stream from the operator.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def count_window(
         element_type: The type of the elements; pickled if None.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: A number is no positive int.
+        DeclarationTypeError, DeclarationValueError: A number is not a positive int.
     """
     if slide == 0:
         return window(CountTumblingWindowAssigner(size), element_type)
@@ -119,14 +119,14 @@ def count_window(
 
 
 class Windowed:
-    """Windows whose function is still to be declared.
+    """Windows without a function yet; the last call declares it.
 
     Args:
         assigner: Assigns elements to windows.
         element_type: The type of the elements; pickled if None.
         keyed: True if functions get the key.
-        env: The environment of a job, which the assigner is given when it is asked for its default
-            trigger; None elsewhere.
+        env: The environment of a job, which `get_default_trigger` of the assigner gets; None
+            elsewhere.
     """
 
     def __init__(
@@ -154,16 +154,16 @@ class Windowed:
         """The assigner, which assigns elements to windows."""
         return self._assigner
 
-    # When they fire, and on what
+    # When windows fire, and on which elements
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Windowed:
         """Say when a window fires, instead of the assigner's default.
 
         Args:
-            trigger: Must be able to merge, if windows do.
+            trigger: The trigger; it must be able to merge if windows merge.
 
         Raises:
-            DeclarationTypeError: It is no trigger, or cannot merge although windows do.
+            DeclarationTypeError: It is not a trigger, or it cannot merge but windows do.
         """
         trigger = adopt(trigger, Trigger)
         _check(trigger, Trigger, "trigger", "for example CountTrigger.of(10)")
@@ -180,10 +180,10 @@ class Windowed:
         """Remove elements when a window fires; each element is stored until then.
 
         Args:
-            evictor: Is given the elements with their event times.
+            evictor: The evictor, which gets the elements with their event times.
 
         Raises:
-            DeclarationTypeError: It is no evictor.
+            DeclarationTypeError: It is not an evictor.
         """
         _check(evictor, Evictor, "evictor", "for example CountEvictor.of(10)")
         self._evictor = check_methods(evictor)
@@ -193,10 +193,10 @@ class Windowed:
         """Keep windows of event time open for a time beyond their end; 0 by default.
 
         Args:
-            time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
+            time_ms: The time: an int of ms, a `Time`, `Duration` or `timedelta`.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: It is none of these, or negative.
+            DeclarationTypeError, DeclarationValueError: It is of another type, or negative.
         """
         lateness = to_milliseconds(time_ms, "allowed_lateness")
         if lateness < 0:
@@ -214,13 +214,13 @@ class Windowed:
             output_tag: The tag of the side output.
 
         Raises:
-            DeclarationTypeError: It is no output tag.
+            DeclarationTypeError: It is not an output tag.
         """
         _check(output_tag, OutputTag, "side_output_late_data", 'for example OutputTag("late")')
         self._late_data_tag = output_tag
         return self
 
-    # What they do
+    # The function of the windows
 
     def reduce(
         self,
@@ -231,7 +231,7 @@ class Windowed:
 
         Args:
             reduce_function: Reduces two elements to one.
-            window_function: Makes outputs of the result; None if the result is the output.
+            window_function: Makes outputs from the result; None if the result is the output.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -249,8 +249,8 @@ class Windowed:
         """Fold the elements of a window into an accumulator, as they come.
 
         Args:
-            aggregate_function: Adds an element to the accumulator, and makes the result of it.
-            window_function: Makes outputs of the result; None if the result is the output.
+            aggregate_function: Adds an element to the accumulator, and makes the result from it.
+            window_function: Makes outputs from the result; None if the result is the output.
             accumulator_type: The type of the accumulator; pickled if None, a row for a list.
 
         Raises:
@@ -267,10 +267,10 @@ class Windowed:
         return self._operator(contents, window_function)
 
     def apply(self, window_function: Any) -> WindowOperator:
-        """Make outputs of all elements of a window, with a `WindowFunction`.
+        """Make outputs from all elements of a window, with a `WindowFunction`.
 
         Args:
-            window_function: Without keys an `AllWindowFunction`.
+            window_function: The function; without keys an `AllWindowFunction`.
 
         Raises:
             DeclarationTypeError: It is not such a function.
@@ -278,10 +278,10 @@ class Windowed:
         return self._whole(window_function, self._functions[:1])
 
     def process(self, process_window_function: Any) -> WindowOperator:
-        """Make outputs of all elements of a window, with a `ProcessWindowFunction`.
+        """Make outputs from all elements of a window, with a `ProcessWindowFunction`.
 
         Args:
-            process_window_function: Without keys a `ProcessAllWindowFunction`.
+            process_window_function: The function; without keys a `ProcessAllWindowFunction`.
 
         Raises:
             DeclarationTypeError: It is not such a function.
@@ -319,10 +319,10 @@ class WindowOptions:
         """Say when a window fires, instead of the assigner's default.
 
         Args:
-            trigger: Must be able to merge, if windows do.
+            trigger: The trigger; it must be able to merge if windows merge.
 
         Raises:
-            DeclarationTypeError: It is no trigger, or cannot merge although windows do.
+            DeclarationTypeError: It is not a trigger, or it cannot merge but windows do.
         """
         self._windowed.trigger(trigger)
         return self
@@ -330,13 +330,13 @@ class WindowOptions:
     def evictor(self, evictor: Evictor[Any, Any]) -> Self:
         """Remove elements when a window fires; each element is stored until then.
 
-        PyFlink has no evictors; Flink in Java has.
+        PyFlink has no evictors, but Flink's Java API does.
 
         Args:
-            evictor: Is given the elements with their event times.
+            evictor: The evictor, which gets the elements with their event times.
 
         Raises:
-            DeclarationTypeError: It is no evictor.
+            DeclarationTypeError: It is not an evictor.
         """
         self._windowed.evictor(evictor)
         return self
@@ -345,10 +345,10 @@ class WindowOptions:
         """Keep windows of event time open for a time beyond their end; 0 by default.
 
         Args:
-            time_ms: An int of ms, a `Time`, `Duration` or `timedelta`.
+            time_ms: The time: an int of ms, a `Time`, `Duration` or `timedelta`.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: It is none of these, or negative.
+            DeclarationTypeError, DeclarationValueError: It is of another type, or negative.
         """
         self._windowed.allowed_lateness(time_ms)
         return self
@@ -363,10 +363,11 @@ class LateDataOption(WindowOptions):
         Without this they are dropped, and the metric `numLateRecordsDropped` counts them.
 
         Args:
-            output_tag: Over DataFrames its type is not used: it is that of the records.
+            output_tag: The tag of the side output.  Over DataFrames the type of the records
+                replaces its type.
 
         Raises:
-            DeclarationTypeError: It is no output tag.
+            DeclarationTypeError: It is not an output tag.
         """
         self._windowed.side_output_late_data(output_tag)
         return self
@@ -376,9 +377,10 @@ def _default_trigger(assigner: WindowAssigner[Any, Any], env: Any) -> Trigger[An
     """Ask an assigner for its default trigger, with the environment if it takes one.
 
     Raises:
-        DeclarationTypeError: It returns no trigger.
+        DeclarationTypeError: It does not return a trigger.
     """
     ask: Callable[..., Any] = assigner.get_default_trigger
+    # PyFlink's assigners must take the environment; assigners of users often leave it out.
     try:
         inspect.signature(ask).bind(env)
     except TypeError:
@@ -395,7 +397,7 @@ def _default_trigger(assigner: WindowAssigner[Any, Any], env: Any) -> Trigger[An
 
 
 def _check_plain(function: Any, kind: str) -> None:
-    """Refuse a function that has `open` or `close`; Flink's windows take no rich ones.
+    """Refuse a function that has `open` or `close`, which Flink's windows do not call.
 
     Raises:
         DeclarationTypeError: It has one of them.
@@ -403,7 +405,7 @@ def _check_plain(function: Any, kind: str) -> None:
     own = [each for each in ("open", "close") if _has_own(function, each)]
     if own:
         msg = (
-            f"{kind} of windows is given elements only and cannot have open or close, got "
+            f"{kind} of windows gets elements only and cannot have open or close, got "
             f"{short_repr(function)} with {' and '.join(own)}; do that in the window_function"
         )
         raise DeclarationTypeError(msg)

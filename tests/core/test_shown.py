@@ -238,8 +238,8 @@ def test_an_error_of_twenty_megabytes_takes_no_memory_to_be_shown(error: Any) ->
     ("program", "state", "words"),
     [
         ("aggregations.fold", "_reduce_state", "the fold of a key"),
-        ("joins.interval_joiner", "_join_left", "what is kept of the left input"),
-        ("joins.interval_joiner", "_join_right", "what is kept of the right input"),
+        ("joins.interval_joiner", "_join_left", "the kept elements of the left input"),
+        ("joins.interval_joiner", "_join_right", "the kept elements of the right input"),
         ("windows.window_contents", "window-contents", "the contents of a window"),
         ("windows.merging_window_set", "merging-window-set", "the sessions of a key"),
     ],

@@ -53,8 +53,8 @@ def shortened(column: pa.Array) -> pa.Array:
 @pytest.mark.parametrize(
     ("name", "change", "told"),
     [
-        ("value", without_flags, "says whether it has joined, got null"),
-        ("user_key", shortened, "has a place of 12 bytes, got 8"),
+        ("value", without_flags, "must say whether it has joined, got null"),
+        ("user_key", shortened, "key must have 12 bytes, got 8"),
     ],
     ids=["flags", "places"],
 )
@@ -70,6 +70,8 @@ def test_what_is_damaged_is_refused(backend, step, name, change, told):
     arguments = (("a", 3), 11) if step == "process_element2" else (20,)
     driver = joining(-2, 2, "left_outer", restore=damaged, backend=backend)
     driver.process_watermark1(20)
-    with pytest.raises(CorruptStateError, match=f"kept of the left input .*{told}; the bytes"):
+    with pytest.raises(
+        CorruptStateError, match=f"kept elements of the left input .*{told}; the bytes"
+    ):
         getattr(driver, step)(*arguments)
     driver.close()

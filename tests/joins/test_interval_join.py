@@ -277,7 +277,7 @@ def test_kept_elements_of_another_type_are_refused_at_a_restart():
         left(harness, 10)
         snapshot = harness.snapshot()
 
-    with pytest.raises(IncompatibleStateError, match="what is kept of the left input"):
+    with pytest.raises(IncompatibleStateError, match="the kept elements of the left input"):
         joining(restore=snapshot)
 
 
@@ -313,7 +313,7 @@ def test_a_join_may_become_one_that_gives_out_fewer_elements_alone(before, now, 
         driver.process_element2(2, 2)
         stored = driver.snapshot()
     if before not in GOES_ON[now]:
-        expected = f"keeps the kind of the join, '{before}', got '{now}'; elements"
+        expected = f"keeps the kind of the join, '{before}', got '{now}'; the former join"
         with pytest.raises(IncompatibleStateError, match=expected):
             _of_kind(now, backend, restore=stored)
         return

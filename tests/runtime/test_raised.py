@@ -160,7 +160,7 @@ def test_a_missing_timestamp_is_told_with_the_argument_that_gives_it() -> None:
     """`ctx.timestamp()` is None without event time, as in Flink, and None + 1 says nothing."""
     text = str(error_of(lambda _function, _value, ctx: ctx.timestamp() + 1))
     assert text.endswith(
-        '; ctx.timestamp() is None where there is no event time: pass event_time="<column>" to '
+        '; ctx.timestamp() is None if there is no event time: pass event_time="<column>" to '
         "process(), in a job call assign_timestamps_and_watermarks, in a test pass a timestamp to the harness"
     )
 

@@ -507,7 +507,7 @@ def test_a_ttl_after_get_state_is_refused() -> None:
     """The state would have none, for ever."""
     with pytest.raises(
         DeclarationError,
-        match=r"state 'late' was made of its descriptor with ttl=None, got enable_time_to_live\("
+        match=r"state 'late' was made from its descriptor with ttl=None, got enable_time_to_live\("
         r".*ttl=10 ms>\) afterwards; call it before open\(\) obtains the state",
     ):
         harness(Late())

@@ -292,7 +292,7 @@ def test_what_is_applied_to_every_key_gives_nothing():
 
     with BroadcastHarness(Calls(stored, applied), [LIMITS], first) as h:
         h.process_element(("a", 1))
-        with pytest.raises(OutputError, match="gives nothing, got 'a' for key 'a'; collect"):
+        with pytest.raises(OutputError, match="must return None, got 'a' for key 'a'; append"):
             h.process_broadcast_element(1)
 
 

@@ -194,7 +194,7 @@ class Two(KeyedCoProcessFunction):
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (Missing(), r"function that declares its state '.*', got one with .*; give the function"),
+        (Missing(), r"function that declares state '.*', got one with .*; give the function"),
         (Retyped(), r"state 'last': .* value type.*, 'Long', got 'String'"),
         (Two(), r"takes a function of one input, got Two of two inputs; .*KeyedProcessHarness"),
     ],
@@ -218,9 +218,9 @@ def test_a_damaged_byte_anywhere_is_an_error_of_ours():
         whole[:at] + bytes((whole[at] ^ 1 << at % 8,)) + whole[at + 1 :] for at in range(len(whole))
     ]
     for damaged in (*cut, *flipped):
-        with pytest.raises(CorruptStateError, match="failure_snapshot"):
+        with pytest.raises(CorruptStateError, match="failure snapshot"):
             KeyedProcessHarness.of_failure(damaged, Ratio())
-    with pytest.raises(DeclarationTypeError, match="got None; it is null where snapshot_bytes"):
+    with pytest.raises(DeclarationTypeError, match="got None; it is null if snapshot_bytes"):
         KeyedProcessHarness.of_failure(None, Ratio())
     assert whole == bytes(bytearray(whole))
     KeyedProcessHarness.of_failure(bytearray(whole), Ratio()).close()
@@ -478,7 +478,9 @@ def test_a_broadcast_element_that_looked_at_no_key_has_none_in_its_failure_snaps
         harness.replay()
     with (
         BroadcastHarness.of_failure(letter.failure_snapshot, Looking(), [RULES]) as harness,
-        pytest.raises(StateAccessError, match=r"looked at none, got a call of apply_to_keyed_st"),
+        pytest.raises(
+            StateAccessError, match=r"failed read no keys, got a call of apply_to_keyed_st"
+        ),
     ):
         harness.replay()
 

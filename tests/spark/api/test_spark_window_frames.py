@@ -121,7 +121,7 @@ def test_a_hot_key_that_is_divided_gives_the_same_windows(feed, tmp_path):
         (
             lambda keyed: keyed.window(SECOND).aggregate(Total(), event_time="ts"),
             DeclarationTypeError,
-            "windows need the type of what they give",
+            "windows need the type of their outputs",
         ),
         (
             lambda keyed: keyed.window(SECOND).apply(Listed(), "user string", event_time="ts"),
