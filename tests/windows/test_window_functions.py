@@ -397,7 +397,7 @@ def test_the_accumulator_of_another_aggregate_is_told():
         harness(window(TEN).aggregate(Pairs()), restore=kept) as driver,
         pytest.raises(
             UserFunctionError,
-            match=r"Pairs\.add failed .*kept is 1, and create_accumulator gives \(0, 0\).*type",
+            match=r"Pairs\.add failed .*accumulator is 1, but create_accumulator returns \(0, 0\).*type",
         ),
     ):
         driver.process_elements(elements(2))
