@@ -26,7 +26,7 @@ at `d`:
 
 `x` is a commit that never became durable.  Its segment had the number of `c`, so the next one to
 read would be `d`; but `d` names `c` as its parent and not `x`, which shows that `x` is stale.
-Whatever a host does (retry, speculate, move or kill a task), stale or half-written working state is
+Even if a host retries, speculates, moves or kills a task, stale or half-written working state is
 never used.  Spark's rule that makes this necessary is in its
 [StateStore](https://github.com/apache/spark/blob/master/sql/core/src/main/scala/org/apache/spark/sql/execution/streaming/state/StateStore.scala):
 each attempt at a batch starts from the version that the batch before committed.

@@ -138,7 +138,7 @@ class KeyedStateBackend(Tables, Protocol):
 
 @runtime_checkable
 class LocalStateBackend(KeyedStateBackend, Protocol):
-    """A backend whose working state is on a disk, where it may be damaged.
+    """A backend whose working state is on a disk and may be damaged there.
 
     If data can no longer be read, `enter`, `apply` and `cache` raise a `LocalStateError`.  The
     other methods rebuild the data; they raise the error only if `rebuild_from` was called with

@@ -200,7 +200,7 @@ class LogStorage(Protocol):
     """A host's storage for the durable form of the key group that is being worked on."""
 
     def read_head(self, where: str) -> Head | None:
-        """Return the head, or None if the key group has none yet.
+        """Return the head, or None if the key group has no head yet.
 
         Args:
             where: Name of the operator and key group, for messages.
@@ -264,7 +264,7 @@ def raise_watermark(
     """Store a watermark that never goes back; return the former and the present one, in ms.
 
     Args:
-        storage: The host's storage of watermarks, which also has that of `exchange_watermark`.
+        storage: The host's storage of all watermarks of a partition.
         watermark: New watermark in ms.  If it is lower than the stored one, nothing changes.
         position: The position of the watermark among several, from 0.
         where: Name of the owner, for messages.

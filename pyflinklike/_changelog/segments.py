@@ -76,10 +76,7 @@ Spark's state store holds a segment as one value, and the JVM has several copies
 while it is carried: with segments of 64 MiB, a JVM of 1 GiB with two tasks ran out of memory.
 """
 MAX_BYTES = 0x7E000000
-"""Largest plain body at all.
-
-LZ4 takes no more, and near 2 GiB lie the limits of a JVM array, an Arrow column and protobuf.
-"""
+"""Largest plain body at all: LZ4 takes no more, nor do JVM arrays, Arrow and protobuf near 2 GiB."""
 
 _MAGIC = b"PFL"
 _HEADER = struct.Struct("<3sBB16s16sI")

@@ -351,7 +351,7 @@ def test_a_fold_that_forgets_its_return_is_refused(method, assigner):
     )
     with (
         harness(folding) as driver,
-        pytest.raises(StateValueError, match=f"{method} makes .* got None from .*returns"),
+        pytest.raises(StateValueError, match=f"{method} must return .* got None from .*return"),
     ):
         driver.process_elements(elements(1, 8, 4))
 
@@ -361,7 +361,7 @@ def test_an_evicted_fold_that_forgets_its_return_is_refused():
     folding = window(TEN).evictor(CountEvictor.of(5)).reduce(lambda one, other: None)
     with harness(folding) as driver:
         driver.process_elements(elements(1, 2))
-        with pytest.raises(StateValueError, match=r"reduce makes .* got None from .*returns"):
+        with pytest.raises(StateValueError, match=r"reduce must return .* got None from .*return"):
             driver.end_of_input()
 
 
