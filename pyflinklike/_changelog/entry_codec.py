@@ -365,11 +365,11 @@ def _read_typed_batch(
     if spec.value_type is None or written == spec.value_type.signature:
         return read_checked(payload, layout_of(spec, key_type, flags))
     # The bytes have the former type, so read them under it and cast the values afterwards.
-    stored, grow = grown(written, spec.value_type.signature)
+    stored, migrate = grown(written, spec.value_type.signature)
     former = attrs.evolve(spec, value_type=stored)
     batch = read_checked(payload, layout_of(former, key_type, flags))
     columns = [
-        grow(column) if name == "value" else column
+        migrate(column) if name == "value" else column
         for name, column in zip(batch.schema.names, batch.columns)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema_of(spec, key_type, flags))

@@ -7,8 +7,8 @@ own transaction.  A worker caches the *working state* of the groups that it serv
 
 **Which working state may be used.**  Suppose that a worker has cached a group after batch 7.  Spark
 may have run batch 8 in another worker, or batch 7 may have failed after this worker had finished
-its part, or a speculative copy of the same task may have won.  A version number would not tell
-these cases apart, because both attempts at batch 7 write version 7.  So:
+its part, or a speculative copy of the same task may have won.  A version number would not
+distinguish these cases, because both attempts at batch 7 write version 7.  So:
 
     Every commit draws a fresh random nonce and writes it into its segment, its working state and
     the head.  Working state may be used only if its nonce is the head's.

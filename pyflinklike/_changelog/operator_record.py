@@ -187,7 +187,7 @@ def is_of_state(table: str, names: Collection[str]) -> bool:
 
 
 def _check_can_be_dropped(operator: str, name: str, known: Collection[str]) -> None:
-    """Refuse to drop a state that the checkpoint does not have, or that cannot be told apart.
+    """Refuse to drop a state that the checkpoint does not have, or that cannot be dropped alone.
 
     Raises:
         UnknownStateError: The checkpoint has no state of that name.

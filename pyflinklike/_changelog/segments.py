@@ -349,7 +349,7 @@ class Declaration:
         self._check_settings(declared)
 
     def check_types(self, declared: Declaration) -> None:
-        """Refuse to read the table under another declaration, whatever the settings are.
+        """Refuse to read the table under another declaration, settings aside.
 
         Raises:
             IncompatibleStateError: As in `check`, but not for settings.

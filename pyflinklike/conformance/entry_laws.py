@@ -132,6 +132,7 @@ class EntriesConformance(ConformanceTests):
         spec = TableSpec(f"value of {type_info!r}", Shape.SINGLE, "value", type_info)
         table = one.backend.table(spec)
         table.put(None, stored)
+        # Leave the group once, so that a cache of objects cannot hide the stored form.
         one.enter(1)
         one.enter(0)
         actual = table.get(None)
@@ -143,6 +144,7 @@ class EntriesConformance(ConformanceTests):
         self, one: Instance, type_info: TypeInformation, value: Any
     ) -> None:
         """A stamp and a value make an entry like any other."""
+        # The least stamp, because a backend that packs stamps as unsigned numbers would change it.
         entry = (-(2**63), type_info.freeze(value))
         spec = TableSpec(f"l {type_info!r}", Shape.LIST, "list", type_info, paired=True)
         table = one.backend.table(spec)
@@ -325,6 +327,7 @@ _OF_KEY = TableSpec("ordered", Shape.MAP, "ordered", Types.STRING(), _BYTES, ord
 _OF_GROUP = TableSpec(
     "ordered of group", Shape.MAP, "ordered", Types.STRING(), _BYTES, ordered=True, per_group=True
 )
+# Prefixes of each other, zero bytes and FF: here a wrong comparison of bytes shows.
 _USER_KEYS = [b"", b"\x00", b"\x00\x00", b"\x00\xff", b"\x01", b"a", b"a\x00", b"aa", b"b", b"\xff"]
 _of_each = pytest.mark.parametrize("spec", [_OF_KEY, _OF_GROUP], ids=lambda spec: spec.name)
 
@@ -406,6 +409,7 @@ class RangesConformance(ConformanceTests):
                 other.apply(map(through_bytes, changes))
                 # `other` sorts its keys at the first `range`; the next changes must keep the order.
                 assert sorted(twin.model.items()) == list(_table(other, spec).range())
+            # Go on with the rebuilt table, which must behave like the first.
             if step > 80:
                 instance, twin.table = other, _table(other, spec)
         twin.compare()
@@ -428,6 +432,7 @@ class RangesConformance(ConformanceTests):
     def test_keys_do_not_see_each_others_ranges(self, one: Instance) -> None:
         """A range has only entries of the current key."""
         table = _table(one, _OF_KEY)
+        # No key comes between "a" and "a\x00", so a range that ends too late finds its entry.
         for key in ("a", "a\x00", "b"):
             one.at(key)
             table.put(b"x", key)

@@ -188,6 +188,7 @@ _CHANGE: dict[str, Callable[[Table, Any], Any]] = {
     "delete": lambda table, at: table.delete(at),
     "clear": lambda table, _: table.clear(),
 }
+# Each list is one commit: changes that cancel each other, and keys that are cleared and come back.
 _STEPS = [
     [("a", "put", 0), ("a", "put", 1), ("b", "put", 0), ("c", "put", 0), ("c", "delete", 0)],
     [("a", "delete", 0), ("b", "none", 0), ("c", "put", 1)],
@@ -280,7 +281,7 @@ class ChangesConformance(ConformanceTests):
 
     @of_each_shape
     def test_contents_move_to_and_from_the_heap(self, one: Instance, spec: TableSpec) -> None:
-        """Each backend can take over the contents of every other."""
+        """The heap backend reads the contents of this backend, and this one the heap's."""
         one.fill(spec, "a", "b")
         before = one.contents()
         heap = HashMapStateBackend().create_keyed_state_backend(CurrentKey(), "tested")
@@ -316,6 +317,7 @@ class ChangesConformance(ConformanceTests):
         table.append("x")
         table.append("y")
         other.apply(one.drain())
+        # Appending afterwards compares the next positions, too.
         for each in (table, rebuilt):
             each.append("z")
 

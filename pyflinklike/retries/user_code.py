@@ -166,7 +166,7 @@ CLOCK: Final = _Clock()
 
 
 class _SameInstances(type):
-    """Metaclass of a stand-in, whose instances and subclasses are those of the original class."""
+    """Metaclass of a stand-in that takes the original's instances and subclasses for its own."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])

@@ -119,7 +119,7 @@ class ValueWatch:
     def _writing(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def write(state: Any, *args: Any) -> None:
             method(state, *args)
-            # Assume that a function that writes has dealt with the values that it read before.
+            # A write may store a value that was read before, so forget the reads of this state.
             what = f"a value is changed after it was written to the state {state.name!r}"
             self._read[id(state)] = [note for each in args for note in _notes(what, each)]
 

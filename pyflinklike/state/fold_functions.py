@@ -117,7 +117,7 @@ def _methods_of(kind: type) -> list[str]:
 class ReduceFunction(Function, ABC, Generic[T]):
     """Folds two values into one of the same type, for `ReducingState`.
 
-    The brackets of `ReduceFunction[int]` tell a type checker the type of the values; they are
+    The brackets of `ReduceFunction[int]` give a type checker the type of the values; they are
     optional.
     """
 
@@ -193,7 +193,7 @@ def as_reduce_function(
 class AggregateFunction(Function, ABC, Generic[IN, ACC, OUT]):
     """Folds values into an accumulator of another type, for `AggregatingState`.
 
-    The brackets of `AggregateFunction[int, Row, float]` tell a type checker the types of values,
+    The brackets of `AggregateFunction[int, Row, float]` give a type checker the types of values,
     accumulator and result; they are optional.
     """
 

@@ -665,7 +665,8 @@ class EndsElsewhere(FailsElsewhere):
 
 
 @pytest.mark.parametrize(
-    ("function", "told"), [(FailsElsewhere, "ValueError: p0"), (EndsElsewhere, "the end of the process")]
+    ("function", "told"),
+    [(FailsElsewhere, "ValueError: p0"), (EndsElsewhere, "the end of the process")],
 )
 def test_a_function_that_fails_in_the_other_process_is_refused(
     function: type[Visits], told: str
