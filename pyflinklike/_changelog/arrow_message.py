@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record-batch messages of Arrow's IPC format, checked before Arrow opens them.
 
-Arrow trusts what a message says of its own body: how many rows there are, where the buffers lie,
-how large they are once decompressed.  A crafted message makes Arrow allocate what a header says, or
-read memory that is not the message's.  So the header is read here first.  It is a table of
-FlatBuffers, whose form Arrow has verified by then.  It must say that:
+Arrow trusts a message's description of its own body: the number of rows, the offsets of the
+buffers, their sizes after decompression.  A crafted message can make Arrow allocate any amount of
+memory, or read memory that does not belong to the message.  So this module reads the header first.
+The header is a FlatBuffers table as in Arrow's
+[Message.fbs](https://github.com/apache/arrow/blob/main/format/Message.fbs), and Arrow verifies the
+form of the table before we read it.  The header must say that:
 
 * the message is a record batch, uncompressed, and fills its payload to the end;
 * it has as many columns' nodes and buffers as its schema;
@@ -12,7 +14,8 @@ FlatBuffers, whose form Arrow has verified by then.  It must say that:
 * no column has more values than the body has bits, so that the memory for values is in proportion
   to the payload.
 
-What the buffers hold (offsets, UTF-8, null counts) is checked by Arrow's own full validation.
+After that, Arrow's own full validation checks the contents of the buffers: offsets, UTF-8 and null
+counts.
 """
 
 from __future__ import annotations
@@ -64,7 +67,7 @@ class MessageLayout:
 
 
 def read_checked(payload: pa.Buffer, layout: MessageLayout) -> pa.RecordBatch:
-    """Read a record batch, every value of which can be used afterwards.
+    """Read a record batch and check it, so that every value in it is safe to use.
 
     Args:
         payload: The message, with nothing behind it.
@@ -91,6 +94,7 @@ def read_checked(payload: pa.Buffer, layout: MessageLayout) -> pa.RecordBatch:
         raise ValueError(msg)
     _check_buffers(buffers, body)
     _check_lengths((rows, 0, *nodes), body)
+    # Only now is it safe to let Arrow read the body.
     batch = pa.ipc.read_record_batch(message, layout.schema)
     batch.validate(full=True)
     return batch
@@ -127,7 +131,7 @@ def _places(data: bytes, at: int) -> tuple[int, ...]:
     """Return the offsets of the fields of a table from its beginning; 0 for a field left out."""
     fields = at - _I32.unpack_from(data, at)[0]
     if fields < 0:  # Python would count a negative offset from the end
-        msg = f"a table whose fields are told {-fields} bytes before the beginning"
+        msg = f"a table whose fields lie {-fields} bytes before the beginning"
         raise ValueError(msg)
     return unpack_from(f"<{_U16.unpack_from(data, fields)[0] // 2 - 2}H", data, fields + 4)
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The logs of an operator as a checkpoint holds them: checked, read, and merged into a savepoint.
 
-A store of state may have lost some of it without an error: a damaged file that is read up to the
-damage looks like a shorter one.  So each key group of the registry must be there, with the state after
-the last micro-batch that had records for it, and no other key group.
+**Checking.**  A state store may lose data without an error: if Spark reads a damaged file up to the
+damage, it looks like a shorter one.  So a reader compares what it finds with the registry.  Each
+key group of the registry must be there, and no other.  The head of each must have the time at
+which, by the registry, the group last had records.
 
-A savepoint is the state of all key groups as one segment that needs no other; the snapshot of a
-harness is one, too.  It has the sections of all logs as they are, which is right because the groups
-hold disjoint keys and the sections of each group stay in order.  Of the numbers that a store notes
-in each key group beside the entries of keys it has one.
+**Merging.**  A savepoint in bytes is the state of all key groups as one self-contained segment; the
+snapshot of a harness has the same form.  `merge` copies the sections of all logs undecoded.  That
+is right because key groups have no keys in common, and the sections of one group stay in order.
+Only a store's notes (`Declaration.is_mark`) are in every group: one of these is copied.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def check_logs(
         where: Name of the operator, for messages.
 
     Raises:
-        CorruptStateError: Something is missing, too much, or not of the operator.
+        CorruptStateError: Something is missing, surplus, or belongs to another operator.
     """
     check_groups(registry, groups, where)
     logs = {}
@@ -92,7 +93,7 @@ def check_logs(
 
 
 def check_groups(registry: KeyGroupRegistry, groups: Collection[int], where: str) -> None:
-    """Refuse key groups that are not those of the registry.
+    """Refuse key groups that are not exactly the ones in the registry.
 
     Args:
         registry: The key groups of the operator.
@@ -100,13 +101,13 @@ def check_groups(registry: KeyGroupRegistry, groups: Collection[int], where: str
         where: Name of the operator, for messages.
 
     Raises:
-        CorruptStateError: A key group is missing, or too much.
+        CorruptStateError: A key group is missing or surplus.
     """
     unlike = sorted(registry.served_at.keys() ^ set(groups))
     if unlike:
         msg = (
-            f"{where}: its key groups must be the {len(registry.served_at)} that its registry names, got "
-            f"{len(groups)}, which differ in {_some(unlike)}"
+            f"{where}: its registry names {len(registry.served_at)} key groups, got {len(groups)}, "
+            f"which differ in {_some(unlike)}"
         )
         raise CorruptStateError(f"{msg}; go back to a checkpoint")
 
@@ -123,12 +124,12 @@ def check_log(
     Args:
         identity: Identity in the operator's record.
         served_at: Time in the registry at which the key group last had records, in ms.
-        head: Head of the group.
+        head: Head of the key group, which is checked, too.
         segments: Blobs by sequence number; there may be more than count.
         where: Name of the group, for messages.
 
     Raises:
-        CorruptStateError: Something is missing, or not of the operator.
+        CorruptStateError: Something is missing, or belongs to another operator.
     """
     check_head(head, identity, served_at, where)
     return read_log(head, segments, where)
@@ -138,13 +139,13 @@ def check_head(head: Head, identity: OperatorIdentity, served_at: int, where: st
     """Refuse the head of a key group that does not agree with the record and the registry.
 
     Args:
-        head: Head of the group.
+        head: Head of the key group, as it was read.
         identity: Identity in the operator's record.
         served_at: Time in the registry at which the key group last had records, in ms.
         where: Name of the group, for messages.
 
     Raises:
-        CorruptStateError: It does not agree.
+        CorruptStateError: The head does not agree with one of them.
     """
     if head.identity != identity.text or head.max_parallelism != identity.max_parallelism:
         msg = (
@@ -154,8 +155,8 @@ def check_head(head: Head, identity: OperatorIdentity, served_at: int, where: st
         raise CorruptStateError(f"{msg}; go back to a checkpoint")
     if head.served_at != served_at:
         msg = (
-            f"{where}: its state must be that after the micro-batch of {served_at} ms, which the "
-            f"registry says had records for it last, got that after {head.served_at} ms"
+            f"{where}: by the registry it last had records in the micro-batch of {served_at} ms, "
+            f"got the state after {head.served_at} ms"
         )
         raise CorruptStateError(f"{msg}; go back to a checkpoint")
 
@@ -169,7 +170,7 @@ def read_log(head: Head, segments: Mapping[int, bytes], where: str) -> list[Segm
     """Read the segments of a key group's log that count, in order.
 
     Args:
-        head: Head of the group.
+        head: Head of the group, which says which segments count.
         segments: Blobs by sequence number; there may be more than count.
         where: Name of the group, for messages.
 
@@ -214,8 +215,8 @@ def merge(
 
     Raises:
         CorruptStateError: A segment does not declare its tables.
-        IncompatibleStateError: A state was declared differently in two key groups, and neither
-            grows into the other; or two have entries that belong to no key.
+        IncompatibleStateError: Two key groups declare a state with types that cannot evolve into
+            each other, or both have entries that belong to no key.
         SparkSetupError: The savepoint would be larger than 2 GiB.
     """
     merged = Segment(os.urandom(16), b"")
@@ -252,7 +253,7 @@ def _mark_of_all(declaration: Declaration, sections: Mapping[str, Section]) -> S
     """Return the section with the number that all key groups can go on from.
 
     Args:
-        declaration: Of the table.
+        declaration: Declaration of the table.
         sections: The last section of each key group, by the group's name.
 
     Raises:
@@ -267,11 +268,12 @@ def _mark_of_all(declaration: Declaration, sections: Mapping[str, Section]) -> S
         (one, first), (other, second) = _unlike(numbers)
         msg = (
             f"{other}: the entries of store {declaration.name.rpartition('/')[0]!r} must lie in "
-            f"segments of one length, got {second} ms and in {one} {first} ms: its retention or "
-            "segments were changed, and not every key group was used since; take the savepoint as a "
-            "directory"
+            f"segments of one length, got {second} ms and in {one} {first} ms, because its retention "
+            "or segments were changed and not every key group had records since; take the savepoint "
+            "as a directory"
         )
         raise IncompatibleStateError(msg)
+    # Layouts are equal here; of stream times the latest is right, since time never goes back.
     return sections[max(numbers, key=numbers.__getitem__)]
 
 
@@ -287,7 +289,7 @@ def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
         logs: The log of each group, by the group's name for messages.
 
     Raises:
-        IncompatibleStateError: A state is pickled, or has a type that is none of `Types`.
+        IncompatibleStateError: A state is pickled, or has a type that is not one of `Types`.
     """
     for where, log in logs.items():
         for section in sections_of(log, where):
@@ -299,9 +301,9 @@ def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
             pickled = [each for each in types if each and type_of(each).is_pickled]
             if pickled:
                 msg = (
-                    f"{where}: a savepoint without pickles is asked for, got state "
-                    f"{declaration.name!r} of {pickled[0]}; pass allow_pickle=True if whoever "
-                    "wrote the checkpoint may run code where the savepoint is restored"
+                    f"{where}: the savepoint must be without pickles, got state "
+                    f"{declaration.name!r} of {pickled[0]}; pass allow_pickle=True if you trust the "
+                    "checkpoint's writer, whose pickles run code when the savepoint is restored"
                 )
                 raise IncompatibleStateError(msg)
 
@@ -309,7 +311,7 @@ def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
 def refusal_of_shared(declaration: Declaration, where: str) -> IncompatibleStateError:
     """Build the error for entries of a key group that would have to be divided or merged."""
     return IncompatibleStateError(
-        f"{where}: what the bytes of a savepoint hold must belong to keys where there are several key "
-        f'groups, got {declaration.name!r} of scope or stream_time "partition"; use scope "key", take '
+        f"{where}: a savepoint in bytes of several key groups may hold only entries that belong to "
+        f'keys, got {declaration.name!r} of scope or stream_time "partition"; use scope "key", take '
         "the savepoint as a directory, or go on from the checkpoint itself"
     )

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place where errors at stored bytes become a `CorruptStateError`.
+"""The one place where errors in decoding stored bytes become a `CorruptStateError`.
 
-Everything that decodes stored bytes does so within `decoding`.  It must not be put around code of
-the user's, whose errors are the user's own.
+Damaged bytes make decoders fail in many ways: Arrow, `struct`, JSON and plain indexing each raise
+their own errors, and none says which key group was read.  So everything that decodes stored bytes
+does so within `decoding`.  Code of the user must not run within it, because an error there is a bug
+in the user's code and not damage.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 __all__ = ["RAW_ERRORS", "RESTORE_ADVICE", "decoding"]
 
 RESTORE_ADVICE = "the bytes are damaged, go back to an earlier checkpoint"
-"""Remedy in messages."""
+"""The advice at the end of messages."""
 
 RAW_ERRORS = (
     pa.ArrowException,
@@ -33,20 +35,20 @@ RAW_ERRORS = (
     ValueError,
     struct.error,
 )
-"""Errors of decoders at bytes that they did not expect."""
+"""The errors that decoders raise if the bytes are not what they expect."""
 
 
 @attrs.frozen
 class decoding:  # noqa: N801 - it reads as a statement: `with decoding(...)`
-    """Within it, an error of a decoder becomes one that names what was decoded.
+    """Turn an error of a decoder within the block into one that names what was decoded.
 
     Args:
         where: Name of the place, for messages: operator, key group, segment.
-        rule: What the bytes must be, for messages.
+        rule: The rule that the bytes break, for messages, such as "must be an Arrow batch".
 
     Raises:
-        CorruptStateError: Anything but an `IncompatibleStateError` or a lack of memory was raised
-            within it.
+        CorruptStateError: One of `RAW_ERRORS` was raised within the block.  An
+            `IncompatibleStateError` and a lack of memory pass as they are.
     """
 
     where: str
@@ -65,7 +67,7 @@ class decoding:  # noqa: N801 - it reads as a statement: `with decoding(...)`
         if error is None or isinstance(error, (IncompatibleStateError, MemoryError)):
             return
         if isinstance(error, CorruptStateError):
-            # A `decoding` within this one may have named the place already.
+            # An inner `decoding` may have named the place already.
             if str(error).startswith(self.where):
                 return
             raise CorruptStateError(f"{self.where}: {error}") from error

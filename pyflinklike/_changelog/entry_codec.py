@@ -7,23 +7,28 @@ record-batch message with the columns
     key, [namespace], [user_key], [value], [stamp], [operation]
 
 The schema follows from the table's declaration, so a payload does not repeat it: one entry of six
-columns takes 488 bytes, against 872 as a stream of Arrow's IPC format.  Columns that would say
-nothing are left out: user keys of single entries, keys where entries belong to the group,
-namespaces where there are none, stamps where entries are not `paired`, operations where all are
-puts.  A stamp is the number of a pair: a time in ms, or an LRU store's count of uses.
+columns takes 488 bytes, against 872 as a stream of Arrow's IPC format.  A column that would say
+nothing is left out:
 
-Payloads are replayed in order: the last row of an entry counts, unless it deletes the entry or its
-key was cleared since.  An entry that is overwritten keeps its place among those of its key; one
-that is deleted and put again goes to the end.  Backends apply rows one by one, and readers without
-a program whole columns; both keep this rule.
+* key, if the entries belong to the key group and not to a key;
+* namespace, if the state has no namespaces;
+* user_key, if there is one entry per key;
+* value, if the state has only keys, as timers have;
+* stamp, if entries are not `paired`.  A stamp is a time in ms, or an LRU store's count of uses;
+* operation, if all rows are puts.  The others are DELETE (one entry) and CLEAR (all of a key).
 
-Anybody may have written what is read.  Every entry is data: reading runs no code of its choosing.
-A payload is checked before Arrow opens it (`pyflinklike._changelog.arrow_message`).  What is
-decoded is checked against what `encode_entries` writes: keys are never null, and values only where
-their type takes None.
+**Replay.**  Payloads are replayed in order, and the last row of an entry counts.  The entry is gone
+if that row is a DELETE, or if its key was cleared after it.  The order of entries is kept, too, as
+in a dict: an overwritten entry stays at its position, and one that was deleted and put again goes
+to the end.  Backends apply rows one by one, and `stored_table` replays whole columns; both follow
+this rule.
 
-Entries are written and read one by one or as columns.  The bytes are the same, so a reader need not
-know which of the two was written, and so are the checks.
+**Untrusted bytes.**  Reading an entry runs no code of the writer's choosing.  A payload is checked
+before Arrow opens it (`pyflinklike._changelog.arrow_message`).  The decoded rows must be rows that
+`encode_entries` writes: keys are never null, and a value is null only if its type takes None.
+
+Entries are written and read one by one or as columns.  Both ways have the same bytes and the same
+checks, so a reader need not know which way the writer took.
 """
 
 from __future__ import annotations
@@ -80,7 +85,7 @@ PREFIX = struct.Struct("<B7x")
 HAS_STAMPS, HAS_OPERATIONS = 1, 2
 LONG = Types.LONG()
 MAX_ENTRY = MAX_BYTES - 1024 * 1024
-"""Largest entry, in bytes: what is left is more than all else in a segment."""
+"""Largest entry, in bytes: the rest of a segment needs less than the 1 MiB that this leaves."""
 _FEW = 1024
 _PROBED = 16
 _UNWRITABLE = (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError)
@@ -122,7 +127,8 @@ def encode_entries(
 def _first_step(changes: TableChanges, key_type: TypeInformation, limit: int) -> int:
     """Estimate from a few rows how many fit into one payload.
 
-    The estimate saves the memory of trying; what is written is measured.
+    Without it, a large state would be encoded whole only to find that it does not fit.  The
+    estimate may be wrong: `_encode` measures each payload, and the caller corrects the step.
     """
     count = len(changes)
     if count <= _FEW:
@@ -157,13 +163,13 @@ def _rows(changes: TableChanges, start: int, end: int) -> TableChanges:
 def _encode(
     changes: TableChanges, key_type: TypeInformation, limit: int, largest: int
 ) -> bytes | None:
-    """Return the payload of a section; None where several changes are too large for one."""
+    """Return the payload of a section; None if several changes are too large for one."""
     several = len(changes) > 1
     most = limit if several else largest
     try:
         payload, size = _payload(changes, key_type, most)
     except _UNWRITABLE as error:
-        # Arrow also raises where rows are too large for one column together: try fewer.
+        # Arrow also raises if all rows together are too large for one column: try fewer.
         if several:
             return None
         raise _unwritable(changes.spec, key_type, error) from error
@@ -182,7 +188,7 @@ def _too_large(spec: TableSpec, size: int, largest: int) -> StateValueError:
 
 
 def _payload(changes: TableChanges, key_type: TypeInformation, most: int) -> tuple[bytes, int]:
-    """Return payload and size; only the size where the columns have more than `most` bytes."""
+    """Return payload and size; the payload is empty if the columns exceed `most` bytes."""
     columns, flags = _columns(changes, key_type)
     if len(changes) > _FEW or any(isinstance(column, pa.ChunkedArray) for column in columns):
         size = sum(column.nbytes for column in columns)  # a few us each: too slow for few rows
@@ -203,7 +209,7 @@ def _unwritable(
 
 
 def _columns(changes: TableChanges, key_type: TypeInformation) -> tuple[list[Any], int]:
-    """Build the columns of changes, and the flags that say which columns there are."""
+    """Build the columns of changes, and the flags that say which columns are present."""
     spec = changes.spec
     flags = HAS_STAMPS if spec.paired else 0
     operations = None
@@ -239,7 +245,7 @@ def _key_columns(spec: TableSpec, key_type: TypeInformation, keys: list[Any]) ->
 def _with_operations(changes: TableChanges) -> tuple[TableChanges, bytes]:
     """Give each cleared key a row, and return the rows with the operation of each.
 
-    A row that was not put has an entry without a value.
+    The entry of a row that is not a put is blank.
     """
     spec, cleared, entries = changes.spec, len(changes.cleared), changes.entries
     operations = bytes((CLEAR,)) * cleared + bytes(map(is_, entries, repeat(MISSING)))
@@ -303,10 +309,10 @@ def _fields(spec: TableSpec, key_type: TypeInformation, flags: int) -> Iterator[
 
 
 MAX_POSITION = 2**48
-"""Above the position of any element of a list: nobody has appended so many to one key.
+"""A limit above the position of any element of a list, which damaged positions exceed.
 
-Positions count what was appended, also what is gone since: a queue of ten elements may be at four
-billion.  So a limit cannot follow from the length of a list.
+A position counts all elements that were ever appended, even those that were removed since: a queue
+of ten elements may be at four billion.  So the limit cannot follow from the length of a list.
 """
 _NOTHING_RESERVED = bytes(7)
 
@@ -317,7 +323,7 @@ def read_batch(
     """Read the columns of a section, in the types of the spec.
 
     Args:
-        section: A section as read from a segment; the type of its values may have grown since.
+        section: A section as read from a segment; the type of its values may be a former one.
         spec: Declaration of its table; `paired` does not matter.
         key_type: Type of the keys.
         where: Name of the group, for messages.
@@ -358,11 +364,12 @@ def _read_typed_batch(
     written = section.declaration.value
     if spec.value_type is None or written == spec.value_type.signature:
         return read_checked(payload, layout_of(spec, key_type, flags))
-    stored, grow = grown(written, spec.value_type.signature)
+    # The bytes have the former type, so read them under it and cast the values afterwards.
+    stored, migrate = grown(written, spec.value_type.signature)
     former = attrs.evolve(spec, value_type=stored)
     batch = read_checked(payload, layout_of(former, key_type, flags))
     columns = [
-        grow(column) if name == "value" else column
+        migrate(column) if name == "value" else column
         for name, column in zip(batch.schema.names, batch.columns)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema_of(spec, key_type, flags))
@@ -409,14 +416,14 @@ def decode_entries(
 
     Args:
         section: A section as read from a segment.
-        spec: The program's; its declaration must have been checked.
+        spec: The program's table; the caller has checked its declaration against the section's.
         key_type: Type of the operator's keys.
         stamp: Stamp for entries written before TTL was switched on, in ms.
         where: Name of the group, for messages.
 
     Raises:
-        CorruptStateError: The payload is not a record batch of the declared types, or holds
-            what no program writes.
+        CorruptStateError: The payload is not a record batch of the declared types, or has rows
+            that no program writes.
     """
     with _guard_decoding(section, where):
         return _decode(_batch(section, spec, key_type), section, spec, key_type, stamp)
@@ -442,6 +449,7 @@ def _decode(
     stamps = [stamp] * rows
     if has_stamps(section):
         stamps = _put(columns["stamp"], operations, optional=False).to_pylist()
+    # If TTL was switched off since, the stamps that were read are dropped here.
     if spec.paired:
         entries = list(zip(stamps, entries))
     if not operations:
@@ -479,10 +487,12 @@ def _values(column: Any, spec: TableSpec, operations: bytes, rows: int) -> list[
 
 
 def _operations(column: Any) -> bytes:
-    """Return the operation of each row; nothing if all were put."""
+    """Return the operation of each row; empty if all are puts."""
     if column is None or not len(column):
         return b""
     _whole(column, 0)
+    # An int8 column is one byte per row, so the buffer itself is the operations.  Cleared keys
+    # must come first (`lstrip`), because backends clear before they put.
     operations = bytes(column.buffers()[1])[: len(column)]
     if operations.lstrip(bytes((CLEAR,))).translate(None, bytes((PUT, DELETE))):
         msg = "operations of an unknown kind, or that clear a key after others"
@@ -499,7 +509,7 @@ def _whole(column: Any, start: int) -> Any:
 
 
 def _put(column: Any, operations: bytes, *, optional: bool) -> Any:
-    """Return the column; raise if a value that was put is null although null is no value."""
+    """Return the column; raise if a row that puts a value has a null which its type forbids."""
     if column.null_count and not optional:
         nulls = column.is_null().to_pylist()
         if any(map(nulls.__getitem__, _puts(operations, len(column)))):
@@ -565,14 +575,14 @@ def decode_columns(
 
     Args:
         section: A section as read from a segment.
-        spec: The program's, without namespaces; its declaration must have been checked.
+        spec: The program's table, without namespaces; the caller has checked its declaration.
         key_type: Type of the operator's keys.
         stamp: Stamp for entries written before TTL was switched on, in ms.
         where: Name of the group, for messages.
 
     Raises:
-        CorruptStateError: The payload is not a record batch of the declared types, or holds
-            what no program writes.
+        CorruptStateError: The payload is not a record batch of the declared types, or has rows
+            that no program writes.
     """
     batch = read_batch(section, spec, key_type, where)
     with decoding(
@@ -592,7 +602,8 @@ def _decode_columns(
     keys = columns["key"]
     _refuse_nulls(keys, None)
     if pa.types.is_binary(key_type.arrow_type):
-        key_type.from_arrow(keys)  # encoded keys are bytes to Arrow: only decoding checks them
+        # Arrow sees encoded keys as any bytes, so only decoding checks them.
+        key_type.from_arrow(keys)
     operations = None
     if "operation" in columns:
         operations = _operation_column(columns["operation"])
@@ -624,10 +635,10 @@ def _value_columns(column: Any, spec: TableSpec, operations: Any, rows: int) -> 
 
 
 def _user_keys(column: Any, spec: TableSpec, operations: Any) -> Any:
-    """Return the user keys of rows; only rows that clear a key have none.
+    """Return the user keys of rows; only a row that clears a key may have a null.
 
     Raises:
-        ValueError: Another row has none, or a user key is out of its type's range.
+        ValueError: Another row has a null, or a user key is out of its type's range.
     """
     rest = column
     if operations is not None:
@@ -681,11 +692,11 @@ def _refuse_nulls(column: Any, operations: Any) -> None:
     """Refuse nulls in rows that put a value.
 
     Raises:
-        ValueError: Such a row has a null.
+        ValueError: A row that puts a value has a null.
     """
     if not column.null_count:
         return
     nulls = column.is_null().to_numpy(zero_copy_only=False)
     if operations is None or (nulls & (operations == PUT)).any():
-        msg = "a null where there must be a value"
+        msg = "a null in place of a value"
         raise ValueError(msg)

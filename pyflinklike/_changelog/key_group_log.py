@@ -1,23 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """Key groups: their working state, their durable log, and the rule that ties the two.
 
-Keys are hashed into `max_parallelism` key groups, as in Flink.  For each key group a host keeps a
-`Head` and a map of segments (`LogStorage`), and commits both with its own transaction.  A worker
-keeps the *working state* of the groups that it served.  Another worker may have changed a group
-since, or the last commit may never have become durable, so:
+Keys are hashed into `max_parallelism` key groups, as in Flink (`KeyGroupRangeAssignment`).  For
+each key group a host keeps a `Head` and a map of segments (`LogStorage`), and commits both with its
+own transaction.  A worker caches the *working state* of the groups that it served.
 
-    Every commit draws a fresh random nonce.  Working state may be used only if its nonce is the
-    head's.  If it is an ancestor of the head, the segments in between are replayed; else it is
-    built anew from all segments.
+**Which working state may be used.**  Suppose that a worker has cached a group after batch 7.  Spark
+may have run batch 8 in another worker, or batch 7 may have failed after this worker had finished
+its part, or a speculative copy of the same task may have won.  A version number would not
+distinguish these cases, because both attempts at batch 7 write version 7.  So:
 
-Each segment names its own nonce and that of the state it was made from, so the log itself tells
-what an ancestor is.  Whatever a host does (retry, speculate, move or kill a task), stale or
-half-written working state cannot be used.
+    Every commit draws a fresh random nonce and writes it into its segment, its working state and
+    the head.  Working state may be used only if its nonce is the head's.
 
-A log is append-only, so entries that were overwritten or deleted stay in it.  Hence compaction:
-once the log outweighs what is alive in it, a commit writes one snapshot and drops all older
-segments.  It does the same once the log is older than the cleanup of expired entries allows, and
-where a state leaves the log that the program drops.
+Each segment also names its parent: the nonce of the state that it was made from.  So there are
+three cases when a group is loaded.  In this picture, an arrow leads to the parent, and the head is
+at `d`:
+
+    snapshot a <- b <- c <- d
+                  b <- x
+
+    working state d           use it as it is ("warm")
+    working state a, b or c   read only the segments after it, up to d ("caught up")
+    working state x, or none  read all segments, from a to d ("cold")
+
+`x` is a commit that never became durable.  Its segment had the number of `c`, so the next one to
+read would be `d`; but `d` names `c` as its parent and not `x`, which shows that `x` is stale.
+Even if a host retries, speculates, moves or kills a task, stale or half-written working state is
+never used.  Spark's rule that makes this necessary is in its
+[StateStore](https://github.com/apache/spark/blob/master/sql/core/src/main/scala/org/apache/spark/sql/execution/streaming/state/StateStore.scala):
+each attempt at a batch starts from the version that the batch before committed.
+
+**Compaction.**  A log is append-only, so entries that were overwritten or deleted stay in it.  Once
+the log weighs more than twice what is alive in it (`is_outgrown`), a commit writes one snapshot and
+drops all older segments.  It does the same if the log is older than the cleanup of expired entries
+allows, or if the program drops a state, whose entries then leave the log.
+
+**States that the program has not declared yet** stay in the working state as undecoded sections
+(`KeyGroupState.pending`).  They are decoded when the program declares their state, since only the
+declaration says which types they have now; a snapshot copies the others as they are.
 """
 
 from __future__ import annotations
@@ -62,11 +83,11 @@ class KeyGroupLog:
     Args:
         backend: Holds the working state.
         key_type: Type in which keys are written to segments.
-        identity: Refused if a head names another one.
-        cleanup: Tells when a log is too old, and drops what has expired before a snapshot.
+        identity: The operator that the program is; a head of another one is refused.
+        cleanup: Says when a log is too old, and deletes expired entries before a snapshot.
         metrics: Counts loads, compactions and bytes.
         segment_bytes: Largest plain body of a segment with more than one entry, in bytes.
-        drop_states: The names of states that the program does not declare and that leave the log.
+        drop_states: The names of states that the program drops: their entries leave the log.
     """
 
     def __init__(
@@ -99,9 +120,9 @@ class KeyGroupLog:
         """Bring working state up to the head.
 
         Args:
-            storage: Where the host keeps the group's log.
-            head: The group's head, as read from `storage`; None where there is none.
-            state: What the worker still has of the group, or the state of an empty group.
+            storage: The host's storage of the group's log.
+            head: The group's head, as read from `storage`; None if the group has no log yet.
+            state: The working state that the worker has cached, or the state of an empty group.
 
         Returns:
             The same state, caught up, or a new one if it could not be used.
@@ -114,7 +135,7 @@ class KeyGroupLog:
         metrics = self._metrics
         metrics.key_groups += 1
         if head is None:
-            # A nonce without a head: the commit that made this state never became durable.
+            # If the state has a nonce but there is no head, its commit never became durable.
             return state if not state.nonce else KeyGroupState(state.index)
         self._check_head(head)
         if state.nonce == head.nonce:
@@ -126,7 +147,7 @@ class KeyGroupLog:
         return self.rebuilt(storage, head, state.index)
 
     def rebuilt(self, storage: LogStorage, head: Head, index: int) -> KeyGroupState:
-        """Build working state from all segments, whatever a worker still has of the group.
+        """Build working state from all segments, even if a worker has cached some.
 
         Raises:
             CorruptStateError: The log is damaged.
@@ -136,7 +157,7 @@ class KeyGroupLog:
 
     def _check_head(self, head: Head) -> None:
         text, identity = head.identity or self._identity_text, self._identity
-        # Texts are compared first: parsing JSON for each group of each batch would be in vain.
+        # Texts are compared first, because parsing JSON for each group of each batch is slow.
         if (text, head.max_parallelism) != (self._identity_text, identity.max_parallelism):
             identity.check(OperatorIdentity.of_text(text, head.max_parallelism))
 
@@ -152,7 +173,7 @@ class KeyGroupLog:
         """Make what changed in the current group durable.
 
         Args:
-            storage: Where the host keeps the group's log.
+            storage: The host's storage of the group's log.
             head: The head that `load` was given.
             state: The working state that the backend has entered.
             times: Times for the head to note.
@@ -161,13 +182,14 @@ class KeyGroupLog:
             The head after the commit; None if the group has neither state nor a time to note.
         """
         noted = self._note(head, times)
-        # Only with records: then the registry is called in the same micro-batch, and tells of it.
+        # Only in a batch with records: the registry notes such a batch, and so it can say later
+        # which key groups have lost the state.
         if times.served_at is not None:
             self._drop(state)
         added, state.added = state.added, []
         drained = [each for each in self._backend.drain() if len(each)]
         changes = [*added, *drained]
-        # Without a nonce there is no log to rewrite: the changes are the whole state.
+        # A state without a nonce has no log to rewrite: the changes are all that it holds.
         if (state.rewrite and state.nonce) or self._is_compaction_due(head):
             return self._compact(storage, noted, state, self._write_segments(changes, state))
         if not changes:
@@ -182,20 +204,21 @@ class KeyGroupLog:
         alive = self._backend.count() + state.pending_entries
         if head is not None and is_outgrown(extended, state.index, alive, size):
             return self._compact(storage, noted, state, written)
-        # The head goes last: it names only segments that are there, wherever a host breaks off.
+        # The head goes last, so it names only segments that exist, even if the host dies between
+        # two writes.
         for segment, blob in written:
             self._append(storage, state, segment, blob)
         storage.write_head(extended)
         return extended
 
     def _drop(self, state: KeyGroupState) -> None:
-        """Forget the states that leave the log, which the commit then writes anew without them."""
+        """Forget the states that the program drops; the commit then writes a log without them."""
         for table in [each for each in state.pending if self.is_dropped(each)]:
             self._metrics.dropped_entries += entries_in(state.pending.pop(table))
             state.rewrite = True
 
     def is_dropped(self, table: str) -> bool:
-        """Return whether a table is that of a state that leaves the log, or a store's further one."""
+        """Return whether a table belongs to a state or store that the program drops."""
         return bool(self._drop_states) and is_of_state(table, self._drop_states)
 
     def _write_segments(
@@ -227,7 +250,7 @@ class KeyGroupLog:
     def _extend(
         self, head: Head, sequence: int, written: Sequence[_Written], size: int, entries: int
     ) -> Head:
-        """Return the head after these segments, of which the first has the number `sequence`."""
+        """Return the head after these segments; `sequence` is the number of the first one."""
         is_new = not head.nonce
         return attrs.evolve(
             head,
@@ -255,9 +278,11 @@ class KeyGroupLog:
     ) -> Head:
         """Write a snapshot in place of all segments, after the segments of the commit itself."""
         self._metrics.compactions += 1
-        # The snapshot replaces these segments at once, so nobody reads them from the log.  But
-        # Spark's changelog keeps them, so what a batch changed can be told of every batch.
+        # The snapshot replaces these segments at once, so no load reads them.  But Spark's own
+        # changelog files keep every write, and a reader of changes finds there what each batch
+        # changed, even a batch that compacts.
         self._write_own(storage, state, own)
+        # Entries expire before the contents are taken, or the snapshot would keep them.
         self._cleanup.drop_expired()
         contents = self.contents()
         storage.clear_segments()
@@ -295,11 +320,11 @@ class KeyGroupLog:
         return [each for each in self._backend.contents() if len(each)]
 
     def snapshot(self, state: KeyGroupState, contents: Iterable[Changes]) -> Iterator[Segment]:
-        """Write segments that need no other: these entries, and those of undeclared states."""
+        """Write a self-contained chain of segments: these entries and undeclared states' entries."""
         return self._writer.snapshot(contents, state)
 
     def _erase(self, storage: LogStorage, noted: Head, state: KeyGroupState) -> Head:
-        """Write a head that names only the operator, when it was last served, and its letters."""
+        """Write the head of an empty group: it keeps the operator, `served_at` and dead letters."""
         head = attrs.evolve(
             self._blank_head(),
             served_at=noted.served_at,
@@ -336,14 +361,14 @@ class SegmentWriter:
         """Write the changes of one commit as segments that follow the state; one segment at least.
 
         Args:
-            changes: Changes, and sections that are written as they are; without any, the segment is
-                empty.
+            changes: Changes, and sections that are written as they are.  If there are none, the
+                segment is empty.
             state: State before the commit; learns which tables are declared.
         """
         return divide(self._sections(changes), state, state.nonce, self.segment_bytes)
 
     def snapshot(self, contents: Iterable[Changes], state: KeyGroupState) -> Iterator[Segment]:
-        """Write segments that need no other: these entries, and those of undeclared states.
+        """Write a self-contained chain of segments: these entries and undeclared states' entries.
 
         Args:
             contents: Every entry of the declared tables.
@@ -371,7 +396,7 @@ class Restorer:
     """Read sections for one operator, in the form that its backend takes.
 
     Args:
-        backend: Says of which tables it takes columns.
+        backend: Says whether it takes the entries of a table as columns.
         key_type: The program's type of keys.
         where: Names a key group for messages.
     """
@@ -389,13 +414,13 @@ class Restorer:
             stamp: Stamp for entries written before TTL was switched on, in ms.
 
         Raises:
-            IncompatibleStateError: They were written under another declaration.
+            IncompatibleStateError: The entries were written under another declaration.
         """
         changes = []
         for section in state.pending.pop(spec.name, ()):
             changes.append(self._entries(state, section, spec, stamp))
-            # Without a snapshot, the next load from the log would stamp these entries anew, and
-            # untouched entries would stay as if their settings had never been others.
+            # If no snapshot followed, the next load from the log would stamp these entries anew,
+            # and entries that are never written again would keep their former settings for ever.
             if has_stamps(section) != spec.paired or section.declaration.settings != spec.settings:
                 state.rewrite = True
         return changes
@@ -407,12 +432,12 @@ class Restorer:
 
         Args:
             state: State of the group; keeps the section undecoded if `spec` is None.
-            section: None of its entries is in the group yet.
+            section: Entries that are not in the group yet.
             spec: The program's declaration of the table, or None.
             stamp: Stamp for entries written before TTL was switched on, in ms.
 
         Raises:
-            IncompatibleStateError: They were written under another declaration.
+            IncompatibleStateError: The entries were written under another declaration.
         """
         if spec is None:
             state.keep(section)
@@ -437,8 +462,8 @@ def rebuilt(storage: LogStorage, head: Head, index: int, where: str) -> KeyGroup
     """Build working state from all segments.
 
     Args:
-        storage: Where the host keeps the group's log.
-        head: The group's head.
+        storage: The host's storage of the group's log.
+        head: The head, which says which segments count.
         index: Index of the key group.
         where: Name of the group, for messages.
 
@@ -455,9 +480,9 @@ def catch_up(storage: LogStorage, head: Head, state: KeyGroupState, where: str) 
     """Replay the segments since the working state, if it is an ancestor of the head.
 
     Args:
-        storage: Where the host keeps the group's log.
-        head: The group's head.
-        state: What a worker still has of the group; changed only if it is an ancestor.
+        storage: The host's storage of the group's log.
+        head: The head, to which the state is brought up.
+        state: The working state that a worker has cached; changed only if it is an ancestor.
         where: Name of the group, for messages.
 
     Returns:
@@ -466,11 +491,11 @@ def catch_up(storage: LogStorage, head: Head, state: KeyGroupState, where: str) 
     Raises:
         CorruptStateError: A segment is missing, damaged, or not made from the one before.
     """
-    # A state older than the last snapshot lacks segments that are no longer there.
+    # If the state is older than the last snapshot, the segments that it lacks are deleted.
     if not state.nonce or not head.first_sequence < state.next_sequence < head.next_sequence:
         return False
     first = read_one(storage.read_segment, state.next_sequence, where)
-    # An attempt that failed has used the same number for a segment of its own.
+    # A failed attempt may have used the same number for its own segment: `x` in the picture above.
     if first.parent != state.nonce:
         return False
     state.read(first, segment_name(where, state.next_sequence))
@@ -491,7 +516,7 @@ def _read(
 
 
 _FLOOR_BYTES = 4096
-"""Bytes that a log may have in excess, so that a small one is not compacted again and again."""
+"""Bytes by which any log may be too large, so that a small one is not compacted again and again."""
 _STAGGER = 64
 
 
@@ -519,13 +544,13 @@ def is_outgrown(head: Head, index: int, alive: int, segment_bytes: int) -> bool:
     """
     if head.log_bytes <= _FLOOR_BYTES + segment_bytes:
         return False
-    # A snapshot's entries come first: those of many small commits take more bytes each, and a
-    # log measured by them grew to three times a snapshot.
+    # The size of an entry is measured in the last snapshot if there is one.  In many small commits
+    # an entry takes more bytes, and a log measured by them grew to three times a snapshot.
     if head.snapshot_entries:
         each = head.snapshot_bytes / head.snapshot_entries
     else:
         each = head.log_bytes / max(head.log_entries, 1)
-    # Groups fill at one pace; with one limit all would be compacted in the same micro-batch.
+    # Groups fill at the same pace.  If all had one limit, one micro-batch would compact them all.
     limit = 2.5 - (index % _STAGGER) / (2 * _STAGGER)
     return head.log_bytes > _FLOOR_BYTES + limit * alive * each
 
@@ -544,6 +569,6 @@ class LogCounters(Protocol):
     dropped_entries: int
     """Entries of dropped states that left the log."""
     compactions: int
-    """Logs replaced by a snapshot, or by nothing where nothing was left."""
+    """Logs replaced by a snapshot, or deleted because the group had become empty."""
     segment_bytes: int
     """Bytes written to the log."""

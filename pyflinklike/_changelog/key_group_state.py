@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The working state of one key group: all that a worker may keep of it between batches.
+"""The working state of one key group, which a worker may cache between batches.
 
-It may be stale and is never the truth: the log decides by its nonce whether it may be used, and
-brings it up to date.
+It may be stale: another worker may have served the group since.  So the log compares its nonce with
+the head's, and brings it up to date (`pyflinklike._changelog.key_group_log`).
 
-`KeyedStateBackend` is what the log and the runtime use of a backend; states use less of it,
-`pyflinklike.state.table.Tables`.  A backend is made from
+`KeyedStateBackend` has the methods of a backend that the log and the runtime call.  States see only
+`pyflinklike.state.table.Tables` of it.  The implementation of both is
 `pyflinklike.backends.state_backend.KeyedBackend`.
 """
 
@@ -36,13 +36,13 @@ class KeyGroupState:
         nonce: Nonce of the last commit in this state; empty for an empty group.
         next_sequence: Number of the first segment that is not in this state.
         tables: The backend's data, by table name.
-        timers: The timers in the order they come up, by domain.
+        timers: Heaps of timers, by time domain; the next timer of a domain comes first.
         declared: Ids of the tables that the log has declared since its snapshot, by name.
         declarations: Declarations of the tables in the log, by id.
         pending: Sections read but not yet applied, by table name.  Sections of states that the
             program does not declare stay here.
-        added: What a savepoint has added, for the next commit to log: entries of declared tables,
-            and those sections of others that stay in `pending`.
+        added: Entries that a savepoint has added and the next commit must log.  They are changes
+            of declared tables, and sections of others; the latter are in `pending`, too.
         rewrite: Whether the next commit must be a snapshot.
     """
 
@@ -69,7 +69,8 @@ class KeyGroupState:
                 raise CorruptStateError(msg)
             self.keep(Section(declaration_of, payload, where))
             if declaration_of.name.startswith(RESERVED_PREFIX):
-                self.timers.clear()  # they are derived from the table that these entries change
+                # The heaps are derived from the table that these entries change: build them anew.
+                self.timers.clear()
         self.nonce = segment.nonce
 
     @property
@@ -92,19 +93,19 @@ class KeyedStateBackend(Tables, Protocol):
         """Point every table at the working state of a key group.
 
         Args:
-            index: Of the group.
-            tables: The backend's own data of the group, by table name, which the
-                caller keeps with it; empty for a group that has no working state.
+            index: Index of the key group.
+            tables: The backend's data of the group, by table name.  The caller keeps it for the
+                backend; it is empty if the group has no working state.
         """
 
     def takes_columns(self, spec: TableSpec) -> bool:
         """Return whether `apply` takes the entries of a table as columns, not one by one."""
 
     def drain(self) -> Sequence[Changes]:
-        """Return what changed since the last drain, and count it as taken."""
+        """Return the changes since the last drain; the next drain does not return them again."""
 
     def discard_changes(self) -> None:
-        """Forget what changed, because a snapshot holds all of it."""
+        """Forget which entries changed, because a snapshot holds them all."""
 
     def apply(self, changes: Any) -> None:
         """Take over entries that a restore has read; they do not count as changed."""
@@ -116,19 +117,19 @@ class KeyedStateBackend(Tables, Protocol):
         """Count the entries of the key group in all tables."""
 
     def pop_cached(self, index: int) -> KeyGroupState | None:
-        """Return the working state kept of a key group, or None, and keep it no more.
+        """Remove the working state of a key group from the cache and return it, or None.
 
-        Since it is no longer kept, a group whose batch fails is gone.  It may be stale: the caller
-        compares its nonce with the head's.
+        It is removed so that the half-changed state of a failed batch is never found again.  It
+        may be stale: the caller compares its nonce with the head's.
         """
 
     def cache(self, state: KeyGroupState) -> None:
         """Keep the working state of a committed key group for a later batch, if there is room."""
 
     def release(self) -> None:
-        """Release what another process may want at the end of a task, such as a lock on files.
+        """Release at the end of a task what another process may need, such as a lock on files.
 
-        The next task uses the same tables, and may be another owner's.
+        The next task uses the same tables, and may belong to another owner.
         """
 
     def close(self) -> None:
@@ -137,18 +138,19 @@ class KeyedStateBackend(Tables, Protocol):
 
 @runtime_checkable
 class LocalStateBackend(KeyedStateBackend, Protocol):
-    """A backend whose working state lies where it may be damaged.
+    """A backend whose working state is on a disk and may be damaged there.
 
-    Data that can no longer be read raises a `LocalStateError` from `enter`, `apply` and
-    `cache`, and from every other method where `rebuild_from` was given nothing.
+    If data can no longer be read, `enter`, `apply` and `cache` raise a `LocalStateError`.  The
+    other methods rebuild the data; they raise the error only if `rebuild_from` was called with
+    None.
     """
 
     def rebuild_from(self, logged: Callable[[], Iterable[Changes]] | None) -> None:
-        """Say from where the current key group can be rebuilt while it is worked on.
+        """Set how the current key group can be rebuilt while the runtime works on it.
 
         Args:
-            logged: Reads every entry as it was before the batch, as changes to an empty group; None
-                once the log can no longer give them.
+            logged: Reads every entry as it was before the batch, as changes to an empty group.
+                None if the log can no longer give them.
         """
 
     def discard(self) -> None:

@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host stores: the head and segments of each key group, and the watermark of a chain.
+"""The blobs that a host stores: the head and segments of each key group, and watermarks.
 
-The host must change head and segments in one transaction.
+A host keeps maps from numbers to bytes.  Segments have the numbers from 0 on, and everything else
+has a negative number:
+
+    a map for each key group   -1 the head (`HEAD_AT`); 0, 1, 2 ... the segments
+    one map for the operator   -2 its record, -3 its registry of key groups (`operator_record`)
+    a map for each partition   -4 the watermark of the batch before (`WATERMARK_AT`);
+                               -5 and below: watermarks of reassigned timestamps
+
+The host must change head and segments in one transaction: `key_group_log` relies on that.
 """
 
 from __future__ import annotations
@@ -40,7 +48,7 @@ _NONCE_SIZE = 16
 
 
 def _seal(text: bytes) -> bytes:
-    """Return the end of a head: the checksum of what is before it, as a field of its own."""
+    """Return the end of a head: the checksum of all bytes before it, as the last JSON field."""
     return b',"checksum":"%08x"}' % zlib.crc32(text)
 
 
@@ -48,7 +56,7 @@ _SEAL_SIZE = len(_seal(b""))
 
 
 class LetterCounts(NamedTuple):
-    """The dead letters of some micro-batches, and the records and timers among which they were."""
+    """The dead letters of some micro-batches, and the number of calls from which they came."""
 
     letters: int
     calls: int
@@ -62,22 +70,22 @@ class Head:
     """The durable pointer to the state of a key group.
 
     Args:
-        nonce: Drawn by the last commit; empty where there is no log.
+        nonce: Drawn by the last commit; empty if the group has no log.
         next_sequence: Number for the next segment.
         first_sequence: Number of the oldest segment that counts: the last snapshot.
         log_bytes: Bytes of all segments that count.
         log_entries: Entries of all segments that count.
-        snapshot_bytes: Bytes of the last snapshot; 0 where there was none yet.
+        snapshot_bytes: Bytes of the last snapshot; 0 if there was no snapshot yet.
         snapshot_entries: Entries of the last snapshot.
         max_parallelism: The number of key groups the keys are hashed into.
         compacted_at: Processing time of the oldest segment that counts, in ms.
         wake_at: When the host must call even without data, in ms, or None.
         sweep_at: When expired entries are looked for next, in ms, or None.
-        identity: `OperatorIdentity.text` of the operator, where the host notes it.
-        served_at: Time of the last micro-batch with records for the group, in ms, where the
-            host tells it.
-        dead_letters: The dead letters of the last micro-batches, while they are few.
-        dead_letter_calls: The records and timers among which these were.
+        identity: `OperatorIdentity.text` of the operator, or empty if the host does not note it.
+        served_at: Time of the last micro-batch with records for the group, in ms, or None if the
+            host does not note it.
+        dead_letters: Number of dead letters in the last micro-batches, while they are few.
+        dead_letter_calls: Number of records and timers in the same micro-batches.
     """
 
     nonce: bytes
@@ -103,7 +111,7 @@ class Head:
 
     @classmethod
     def blank(cls, max_parallelism: int, identity: str = "") -> Head:
-        """Return the head of a group without state: it tells only which operator it belongs to."""
+        """Return the head of a group without state: it names only the operator."""
         return cls(b"", 0, 0, 0, 0, 0, 0, max_parallelism, identity=identity)
 
     def to_bytes(self) -> bytes:
@@ -117,13 +125,14 @@ class Head:
         """Read a head that `to_bytes` wrote.
 
         Args:
-            blob: What was stored, or anything else.
+            blob: The bytes that were stored; untrusted.
             where: Name of the operator and key group, for messages.
 
         Raises:
             CorruptStateError: The blob is no head, is damaged, or is of another format version.
         """
         with decoding(where, "the head of a key group must be what a commit wrote"):
+            # The checksum first: after it, wrong fields can only come from a crafted head.
             text, seal = blob[:-_SEAL_SIZE], blob[-_SEAL_SIZE:]
             if seal != _seal(text):
                 msg = f"an end of {seal!r} instead of {_seal(text)!r}"
@@ -136,12 +145,12 @@ class Head:
             return head
 
     def check(self) -> None:
-        """Raise if the fields cannot be those of a head.
+        """Refuse fields that no commit writes.
 
         Raises:
             ValueError: A field is of another type or out of its range.
         """
-        # By `type`: JSON's true is an int to `isinstance`.
+        # Compare by `type`, because JSON's true is an int to `isinstance`.
         times = (self.wake_at, self.sweep_at, self.served_at)
         counts = (
             self.next_sequence,
@@ -167,12 +176,12 @@ class Head:
 
 @attrs.frozen
 class HeadTimes:
-    """What a micro-batch notes in a head beside the log: times in ms, and dead letters.
+    """The notes of a micro-batch in a head, beside the log: times in ms, and dead letters.
 
     Args:
         wake_at: When the host must call even without data, or None.
         sweep_at: When expired entries are looked for next, or None.
-        served_at: Time of the micro-batch, if it has records for the key group; None keeps the
+        served_at: Time of the micro-batch if it has records for the key group.  None keeps the
             time that was noted before.
         letters: The dead letters to note beside the times.
     """
@@ -191,7 +200,7 @@ class LogStorage(Protocol):
     """A host's storage for the durable form of the key group that is being worked on."""
 
     def read_head(self, where: str) -> Head | None:
-        """Return the head, or None where there was none yet.
+        """Return the head, or None if the key group has no head yet.
 
         Args:
             where: Name of the operator and key group, for messages.
@@ -201,7 +210,7 @@ class LogStorage(Protocol):
         """Replace the head."""
 
     def read_segment(self, sequence: int) -> bytes | None:
-        """Return a segment, or None where it is missing."""
+        """Return a segment, or None if it is missing."""
 
     def write_segment(self, sequence: int, blob: bytes) -> None:
         """Add a segment."""
@@ -231,11 +240,11 @@ class WatermarkStorage(Protocol):
 def exchange_watermark(storage: WatermarkStorage, watermark: int, where: str) -> int:
     """Store a watermark and return the one that it replaces, in ms.
 
-    Where none is stored it is `MIN_WATERMARK`: a query that begins anew, from a savepoint or not,
-    has no watermark yet, as in Flink.
+    If no watermark is stored, the result is `MIN_WATERMARK`: a query that begins anew, from a
+    savepoint or not, has no watermark yet, as in Flink.
 
     Args:
-        storage: Where the watermark is kept.
+        storage: The host's storage of the watermark.
         watermark: Watermark of this micro-batch, in ms.
         where: Name of the owner, for messages.
 
@@ -252,11 +261,11 @@ def exchange_watermark(storage: WatermarkStorage, watermark: int, where: str) ->
 def raise_watermark(
     storage: WatermarkStorage, watermark: int, position: int, where: str
 ) -> tuple[int, int]:
-    """Store a watermark that never goes back; return the one before, and the one of now, in ms.
+    """Store a watermark that never goes back; return the former and the present one, in ms.
 
     Args:
-        storage: Where watermarks are kept, beside that of `exchange_watermark`.
-        watermark: In ms; a lower one than that before changes nothing.
+        storage: The host's storage of all watermarks of a partition.
+        watermark: New watermark in ms.  If it is lower than the stored one, nothing changes.
         position: The position of the watermark among several, from 0.
         where: Name of the owner, for messages.
 

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whose state a checkpoint holds: the record of its operator, and the registry of its key groups.
 
-The record is what the log does not say of the program that writes it.  It lies beside the key
-groups, in a place that depends on no setting, and is compared in every micro-batch that has
-records.  It is JSON, so that a checkpoint can be understood without its program.
+**The record** describes the program that writes a log.  It is stored beside the key groups, in a
+place that depends on no setting, and each micro-batch with records compares it with the program.
+It is JSON, so a checkpoint can be understood without its program.
 
-The identity in the record may not change while a query goes on from the checkpoint: another
-operator, another number of key groups, or keys of other columns would look in the wrong place and
-start from nothing without an error.
+The identity in the record may not change while a query goes on from the checkpoint.  With another
+operator, another number of key groups, or keys of other columns, the program would look for its
+keys in the wrong place, find nothing, and start from empty state without an error.
 
-A state that the program drops leaves a key group in the first micro-batch in which the group has
-records, so the registry also tells which key groups may still have it.
+**The registry** lists the key groups that have state, each with the time of the last micro-batch
+that had records for it.  The host's storage cannot notice that a key group is missing, because a
+missing group looks like one that never had records.  The registry does: it is stored apart from the
+key groups, and a reader of a checkpoint compares the two (`checkpoint_logs.check_logs`).
 
-The registry tells which key groups there are, and when each last had records.  The storage of a
-stream's state cannot tell that a key group is missing: it looks like one that never had records.
-So the registry is kept apart from the key groups, and says which must be there and of which
-micro-batch.
+The registry also shows how far the dropping of a state has come.  A key group loses a dropped state
+in its next micro-batch with records.  So the state is gone for good if each group in the registry
+had records since `OperatorRecord.dropped`.
 """
 
 from __future__ import annotations
@@ -64,15 +65,16 @@ class OperatorRecord:
     """The description of the program that wrote a checkpoint.
 
     Args:
-        identity: What may not change.
+        identity: The part of the record that must not change.
         function: Module and name of the function's class.
-        library: Version of pyflinklike.
+        library: Version of pyflinklike that wrote the record.
         time_zone: Time zone of the session.
-        event_time: Name of the column, or None.
-        time_mode: The host's word for it.
+        event_time: Name of the column with event time, or None.
+        time_mode: The host's name for the kind of time, such as Spark's time mode.
         states: Declarations of the states and stores as plain data, by name.
-        dropped: The states that are being dropped, each with the time in ms from which on every
-            key group that had records has lost it.  The program itself does not know the time.
+        dropped: The states that are being dropped, each with a time in ms: key groups with records
+            at that time or later have lost the state.  A program does not know these times; `after`
+            fills them in.
     """
 
     identity: OperatorIdentity
@@ -108,7 +110,7 @@ class OperatorRecord:
         """Read a record that `to_bytes` wrote.
 
         Args:
-            blob: What was stored, or anything else.
+            blob: The bytes that were stored; untrusted.
             where: Name of the operator, for messages.
 
         Raises:
@@ -128,7 +130,8 @@ class OperatorRecord:
                 fields["states"],
                 dict(fields.get("dropped", {})),
             )
-            # A record is written in one way: another spelling of the same fields is damage, too.
+            # The same record always gives the same bytes, so any other spelling is damage.  This
+            # check also covers the checksum.
             whole = record.to_bytes() == blob
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CorruptStateError(_describe_damage(where, blob)) from error
@@ -152,10 +155,9 @@ class OperatorRecord:
             time: Time of the micro-batch, in ms.
 
         Raises:
-            IncompatibleStateError: The former one is another operator's, has a state that the
-                program declares otherwise and that does not grow into that, or one that is not
-                dropped to the end.
-            UnknownStateError: The program drops a state that is not there.
+            IncompatibleStateError: The former record is another operator's, or has a state whose
+                type cannot evolve into the declared one, or one that is only partly dropped.
+            UnknownStateError: The program drops a state that the checkpoint does not have.
         """
         self.identity.check(former.identity)
         for name in sorted(self.states.keys() & former.states.keys()):
@@ -165,7 +167,8 @@ class OperatorRecord:
         known = former.states.keys() | former.dropped.keys()
         for name in self.dropped:
             _check_can_be_dropped(self.identity.name, name, known)
-        # A key group that is served in this very micro-batch loses the state with it.
+        # Key groups with records in this very micro-batch lose the state in it, so its time counts
+        # too.  If the clock went back, take a time after all that the registry has.
         since = max(time, max(registry.served_at.values(), default=time - 1) + 1)
         states = {**former.states, **self.states}
         return attrs.evolve(
@@ -176,30 +179,31 @@ class OperatorRecord:
 
 
 def is_of_state(table: str, names: Collection[str]) -> bool:
-    """Return whether a table is that of one of these states, or a further one of such a store.
+    """Return whether a table belongs to one of these states or stores.
 
-    No other state may have a name that begins with one of theirs and a slash.
+    A store has several tables; their names begin with the store's name and a slash.
     """
     return table in names or table.partition("/")[0] in names
 
 
 def _check_can_be_dropped(operator: str, name: str, known: Collection[str]) -> None:
-    """Refuse to drop a state that a checkpoint has not.
+    """Refuse to drop a state that the checkpoint does not have, or that cannot be dropped alone.
 
     Raises:
-        UnknownStateError: There is none of that name.
-        IncompatibleStateError: Tables of it could not be told from those of another state.
+        UnknownStateError: The checkpoint has no state of that name.
+        IncompatibleStateError: Another state's name looks like a table of this state.
     """
     if name not in known:
         near = difflib.get_close_matches(name, known, 1)
         remedy = f"did you mean {near[0]!r}?" if near else "leave it out"
         msg = f"operator {operator!r}: drop_states takes names of states that its checkpoint has"
         raise UnknownStateError(f"{msg}, {sorted(known)}, got {name!r}; {remedy}")
+    # `name/x` would be taken for a table of the store `name`, and be dropped with it.
     alike = sorted(each for each in known if each.startswith(f"{name}/"))
     if alike:
-        msg = f"operator {operator!r}: a state can be dropped where no other begins with its name"
+        msg = f"operator {operator!r}: a state can be dropped if no other state's name begins with its"
         raise IncompatibleStateError(
-            f"{msg} and a slash, got {name!r} beside {alike}; take it out of a savepoint: "
+            f"{msg} name and a slash, got {name!r} beside {alike}; take it out of a savepoint: "
             f"Savepoint.read(spark, <this checkpoint>).remove_state({name!r})"
         )
 
@@ -208,13 +212,13 @@ def _check_is_gone(operator: str, name: str, since: int, registry: KeyGroupRegis
     """Refuse to go on without `drop_states` while key groups may have entries of a state.
 
     Raises:
-        IncompatibleStateError: Some had no records since the state is being dropped.
+        IncompatibleStateError: Some key groups had no records since the dropping began.
     """
     left = sorted(group for group, served_at in registry.served_at.items() if served_at < since)
     if left:
         msg = (
-            f"operator {operator!r}: state {name!r} is being dropped, and {len(left)} of "
-            f"{len(registry.served_at)} key groups that had no records since may still have it "
+            f"operator {operator!r}: state {name!r} is only partly dropped: {len(left)} of "
+            f"{len(registry.served_at)} key groups had no records since and may still have it "
             f"({_few(left)}), got no drop_states for it"
         )
         raise IncompatibleStateError(
@@ -249,27 +253,28 @@ def register_key_groups(
     """Check that a checkpoint is this program's, and note which key groups have records.
 
     Args:
-        storage: Where the host keeps the operator's record.
+        storage: The host's storage of the operator's record.
         record: Record of the program.
         groups: Key groups that have records in this micro-batch.
         time: Time of the micro-batch, in ms.
-        saved: Declarations of the states in the savepoint that the checkpoint begins with: states
+        saved: Declarations of the states in the savepoint that the checkpoint begins with.  States
             that the program leaves out are stored, too.
-        agrees: Raises where the host cannot go on from what a record says.
+        agrees: Raises an error if the host cannot go on from the stored record.
 
     Raises:
-        IncompatibleStateError: The checkpoint is another operator's, or has a state that is not
-            dropped to the end.
-        UnknownStateError: The program drops a state that is not there.
+        IncompatibleStateError: The checkpoint is another operator's, or has a state that is only
+            partly dropped.
+        UnknownStateError: The program drops a state that the checkpoint does not have.
         CorruptStateError: The record or the registry is damaged.
     """
     where = f"operator {record.identity.name!r}"
     blob = storage.read_segment(REGISTRY_AT)
     former = KeyGroupRegistry(b"", {}) if blob is None else KeyGroupRegistry.from_bytes(blob, where)
-    # The registry has the record's digest, so that one read tells that nothing has changed.
+    # The registry has the record's digest, so one read is enough if the program has not changed.
     if former.record != record.digest:
         if blob is None:
             written = attrs.evolve(record, states={**(saved or {}), **record.states})
+            # A new checkpoint has no states, so each name that is dropped is refused.
             for name in record.dropped:
                 _check_can_be_dropped(record.identity.name, name, ())
             _write_record(storage, written, where)
@@ -290,11 +295,12 @@ def _write_record(
     """Write the record of a program.
 
     Args:
-        storage: Where the host keeps the operator's record.
-        record: The record, without what a former one says.
+        storage: The host's storage of the operator's record.
+        record: The program's record, not yet merged with the stored one.
         where: Name of the operator, for messages.
-        before: The registry before, and the time of the micro-batch in ms; None of a new checkpoint.
-        agrees: Raises where the host cannot go on from what a record says.
+        before: The registry before the micro-batch, and the batch's time in ms.  None for a new
+            checkpoint.
+        agrees: Raises an error if the host cannot go on from the stored record.
     """
     stored = storage.read_segment(RECORD_AT)
     if (stored is None) is not (before is None):
@@ -302,6 +308,7 @@ def _write_record(
             f"{where}: its record and the registry of its key groups are written together, got one"
         )
         raise CorruptStateError(f"{msg} without the other; go back to a checkpoint")
+    # `after` refuses another program before `agrees` compares details.
     if stored is not None and before is not None:
         former = OperatorRecord.from_bytes(stored, where)
         record = record.after(former, *before)
@@ -315,8 +322,8 @@ def _write_record(
 def _declare(name: str, said: Mapping[str, Any]) -> Declaration:
     """Build a declaration of the parts of a state that never change, or in one direction only.
 
-    A log compares more: a store's scope, the width of its windows, and settings, some of which may
-    follow others.  That is left to the key groups.
+    The declarations in the logs have more parts: a store's scope, the width of its windows, and
+    settings that may change in some orders only.  The log of each key group compares these.
     """
     kind = f"{said['store']} store" if "store" in said else said["kind"]
     types = {each: said.get(each, "") for each in ("key", "user_key", "value", "namespace")}
@@ -349,7 +356,7 @@ class KeyGroupRegistry:
     """The key groups that had records, each with the time of its last ones.
 
     Args:
-        record: `OperatorRecord.digest` of the program that called it last.
+        record: `OperatorRecord.digest` of the program that wrote the registry last.
         served_at: When each key group last had records: the time of the micro-batch in ms.
     """
 
@@ -378,7 +385,7 @@ class KeyGroupRegistry:
         """Read a registry that `to_bytes` wrote.
 
         Args:
-            blob: What was stored, or anything else.
+            blob: The bytes that were stored; untrusted.
             where: Name of the operator, for messages.
 
         Raises:
@@ -393,7 +400,7 @@ class KeyGroupRegistry:
             whole = magic == _MAGIC and len(stored) == size
             if not whole or checksum != zlib.crc32(stored, zlib.crc32(blob[: _HEADER.size])):
                 raise CorruptStateError(_describe_registry_damage(where, blob))
-            # No more than the header says: crafted bytes may decompress to any size.
+            # Limit the size to what the header says: crafted bytes may decompress to any size.
             plain = zlib.decompressobj().decompress(stored, count * _GROUP.size)
             return cls(record, dict(_GROUP.iter_unpack(plain)))
         except (struct.error, zlib.error) as error:
@@ -412,18 +419,19 @@ def _describe_registry_damage(where: str, blob: bytes) -> str:
 
 _SAVEPOINT = "begin a new checkpoint with from_savepoint=read_savepoint(spark, <this checkpoint>)"
 _ALIKE = {"tinyint": "int", "smallint": "int"}
-"""Types that Spark hashes like another type, and that make the same keys."""
+"""Types that Spark hashes like another type, so that their values are the same keys."""
 
 
 @attrs.frozen
 class OperatorIdentity:
-    """The ties of an operator to its state.
+    """The properties of an operator that decide where its keys are found.
 
     Args:
-        name: Its uid, or where none was given the name of the function's class.
+        name: The uid of the operator.  If the program gives no uid, the name of the function's
+            class.
         max_parallelism: The number of key groups.
-        key_columns: Names and types, as the host calls them, of the columns that make the key;
-            none where a selector makes the keys.
+        key_columns: Names and types, as the host calls them, of the columns that make the key.
+            Empty if a selector makes the keys.
         key: Signature of the keys' type.
     """
 
@@ -443,7 +451,7 @@ class OperatorIdentity:
         """Parse an identity from its `text`.
 
         Raises:
-            CorruptStateError: The text is none.
+            CorruptStateError: The text is not an identity.
         """
         try:
             name, columns, key = json.loads(text)
@@ -466,10 +474,10 @@ class OperatorIdentity:
         """
         if self.name != stored.name:
             raise IncompatibleStateError(
-                f"operator {self.name!r}: its place in the query is fixed by the checkpoint, got "
-                f"the state of operator {stored.name!r} there; put the operators back into their "
-                f"order, pass uid={stored.name!r} if it is the same one by another name (what it "
-                "keeps is compared then), or begin a new checkpoint with "
+                f"operator {self.name!r}: its place in the query is fixed by the checkpoint, which has "
+                f"operator {stored.name!r} there; put the operators back into their order, pass "
+                f"uid={stored.name!r} if it is the same operator under another name (its states are "
+                "compared then), or begin a new checkpoint with "
                 "from_savepoint=read_savepoint(spark, <this checkpoint>, operator_id=<its number>)"
             )
         if self.max_parallelism != stored.max_parallelism:
@@ -500,7 +508,7 @@ class OperatorIdentity:
     def _other_way(self, stored: OperatorIdentity) -> str:
         if [name for name, _ in self.key_columns] == [name for name, _ in stored.key_columns]:
             return f", or {_SAVEPOINT}, which takes keys that are values of both types"
-        # A savepoint has keys without names: in another order they would be other keys.
+        # A savepoint stores keys without column names, so another order would give other keys.
         return " (rename or cast before key_by), or begin a new checkpoint without this state"
 
     def _refusal(self, what: str, former: str, got: str, remedy: str) -> IncompatibleStateError:

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chain of segments: each names the state it was made from, and is read only after that one.
 
-Whoever reads a key group's log (a worker, cold or catching up, or a savepoint) reads it by
-`read_chain`, which refuses a segment that is missing, doubled, or another group's.
+`divide` writes a chain and `read_chain` reads one.  All readers of a log use `read_chain`: a worker
+that starts cold, a worker that catches up, and savepoints.  It refuses a segment that is missing,
+doubled, or another group's, because each segment must name the nonce of the one before it.
+
+A table is declared once in a chain, under a small number (`KeyGroupState.declared`); later segments
+use the number.  If a program changes the declaration, it gets a new number.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ def divide(
     """Divide sections into segments, each made from the one before; one segment at least.
 
     Args:
-        sections: What to write, in order.
+        sections: The sections to write, in order.
         state: Knows which tables the log has declared; learns those that are declared now.
         parent: Nonce of the state that the first segment is made from; empty for a snapshot.
         limit: Most bytes of sections in a segment; a single section may have more.
@@ -39,15 +43,15 @@ def divide(
 
 
 def snapshots(sections: Iterable[Section], limit: int) -> Iterator[Segment]:
-    """Divide the sections of a snapshot into segments each of which needs no other.
+    """Divide the sections of a snapshot into self-contained segments.
 
     Args:
-        sections: No entry is in two of them; without sections there are no segments.
+        sections: Sections that have no entry in common; if there are none, neither are segments.
         limit: Most bytes of sections in a segment; a single section may have more.
     """
     for some in _portions(sections, limit):
         if some:
-            # Each gets a state of its own, so that each declares its tables.
+            # A fresh state knows of no tables, so each segment declares its own.
             yield from divide(some, KeyGroupState(0), b"", sys.maxsize)
 
 
@@ -65,11 +69,11 @@ def _portions(sections: Iterable[Section], limit: int) -> Iterator[list[Section]
 
 
 def _declare(state: KeyGroupState, segment: Segment, declaration: Declaration) -> int:
-    """Return the id of a table, a new one if the table was declared otherwise before."""
+    """Return the id of a table; it is a new one if the table was declared otherwise before."""
     table_id = state.declared.get(declaration.name)
     if table_id is None or state.declarations[table_id] != declaration:
-        # Count on from the number of tables: a search for the first free id took a minute for
-        # 65,000 tables.  The id is taken only in a log that another writer has numbered.
+        # Start at the number of tables: a search for the first free id took a minute for 65,000
+        # tables.  The loop only runs for a log that another writer has numbered.
         table_id = len(state.declarations)
         while table_id in state.declarations:
             table_id += 1
@@ -101,7 +105,7 @@ def read_one(read: Callable[[int], bytes | None], sequence: int, where: str) -> 
     name = segment_name(where, sequence)
     blob = read(sequence)
     if blob is None:
-        msg = f"{name}: the log must be whole, got no segment; go back to a checkpoint"
+        msg = f"{name}: the segment is missing from the log; go back to a checkpoint"
         raise CorruptStateError(msg)
     return read_segment(blob, name)
 
@@ -134,11 +138,11 @@ def read_chain(
         segment = read_one(read, sequence, where)
         name = segment_name(where, sequence)
         if segment.parent != parent:
-            msg = f"{name}: a segment must follow the one before it, got another's successor"
+            msg = f"{name}: the segment does not follow the one before it in the log"
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
         parent = segment.nonce
         yield name, segment
-    # A log cut short at its end is a whole chain, too: only the head's nonce tells.
+    # A log that was cut short is still a whole chain, so only the head's nonce shows the cut.
     if parent != nonce:
-        msg = f"{where}: the last segment must be the head's, got another; go back to a checkpoint"
+        msg = f"{where}: the log's last segment is not the one its head names; go back to a checkpoint"
         raise CorruptStateError(msg)

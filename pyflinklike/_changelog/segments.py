@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segments: what changed in a key group, as bytes.
+"""Segments: the changes of one commit in a key group, as bytes.
 
 The durable form of a key group is a sequence of segments.  Each holds the final state of the
 entries that one commit changed; a snapshot holds every entry.  Replaying them in order gives the
-working state.  A commit or a snapshot that is too large for one segment becomes several, each made
-from the one before.
+working state.  If a commit or a snapshot is too large for one segment, it becomes several, each
+made from the one before.
 
 A segment is a fixed header and a body of sections:
 
     header   magic "PFL", format version, flags, nonce (16 bytes), parent's
              nonce (16 bytes), length of the plain body, CRC-32 of all the rest
     section  kind, table id, number of bytes, then
-             DECLARE  what the table is, as JSON: once per table and lineage
-             ENTRIES  an Arrow record batch behind eight bytes of flags
+             DECLARE  the declaration of the table, as JSON: once per table and chain
+             ENTRIES  an Arrow record batch behind eight bytes of flags (`entry_codec`)
 
-Anybody may have written what is read: every length is compared with the bytes that are there
-before it is used.
+The bytes are untrusted: every length is compared with the bytes that are there before it is used.
 
-A segment declares its tables, so that a program that declares one otherwise is refused.  After a
-change of the program in which the type of values has grown (`pyflinklike.types.schema_evolution`),
-sections of the former type and of the new one lie side by side until a compaction writes them all
-anew.
+**Why tables are declared.**  A segment says of each table its kind, shape and types.  If the
+program now declares the table otherwise, `Declaration.check` refuses it with a message that names
+both; if the bytes were read under the wrong type, they would give wrong values instead.  One change
+is allowed: the type of values may evolve (`pyflinklike.types.schema_evolution`).  Then sections of
+the former type and of the new one lie side by side until a compaction writes them all anew.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ Spark's state store holds a segment as one value, and the JVM has several copies
 while it is carried: with segments of 64 MiB, a JVM of 1 GiB with two tasks ran out of memory.
 """
 MAX_BYTES = 0x7E000000
-"""Largest plain body at all: LZ4 takes no more, and near 2 GiB the JVM, Arrow and protobuf end."""
+"""Largest plain body at all: LZ4 takes no more, nor do JVM arrays, Arrow and protobuf near 2 GiB."""
 
 _MAGIC = b"PFL"
 _HEADER = struct.Struct("<3sBB16s16sI")
@@ -95,9 +95,9 @@ class Section:
     """Entries of one table in one segment, not decoded yet.
 
     Args:
-        declaration: What the table is.
+        declaration: The table's declaration in the log.
         payload: Flags, then an Arrow record-batch message.
-        where: Name of the segment and its group, for messages; empty where nothing was read.
+        where: Name of the segment and its group, for messages; empty if the section was not read.
     """
 
     declaration: Declaration
@@ -140,10 +140,10 @@ class Segment:
             raise SparkSetupError(msg)
         body = b"".join(parts)
         flags, stored = 0, body
-        # LZ4, since zstd takes three times as long for small segments (170 us against 50).
+        # LZ4, because zstd takes three times as long for small segments (170 us against 50).
         if len(body) >= _COMPRESS_FROM:
             packed: bytes = pa.compress(body, codec="lz4_raw", asbytes=True)
-            # The plain body has a checksum of its own, for LZ4 does not notice that it gave fewer
+            # The plain body has its own checksum, because LZ4 does not notice if it gives fewer
             # bytes than the header says.
             if len(packed) + _CHECKSUM.size < len(body):
                 flags, stored = _COMPRESSED, _CHECKSUM.pack(zlib.crc32(body)) + packed
@@ -165,7 +165,7 @@ def read_segment(blob: bytes, where: str) -> Segment:
     """Take a stored segment apart.
 
     Args:
-        blob: What `Segment.to_bytes` returned, or anything else.
+        blob: The bytes that `Segment.to_bytes` returned; untrusted.
         where: Name of the segment and its group, for messages.
 
     Raises:
@@ -175,7 +175,7 @@ def read_segment(blob: bytes, where: str) -> Segment:
         msg = f"{where}: a segment must begin with {_MAGIC!r}, got {len(blob)} bytes, {blob[:8]!r}"
         raise CorruptStateError(f"{msg}; {RESTORE_ADVICE}")
     _, version, flags, nonce, parent, size = _HEADER.unpack_from(blob)
-    # Before the checksum: a segment of another version is refused as such, not as damaged.
+    # The version comes before the checksum, or a segment of another version would look damaged.
     check_version(version, where)
     stored = blob[_BODY_AT:]
     (checksum,) = _CHECKSUM.unpack_from(blob, _HEADER.size)
@@ -209,7 +209,7 @@ def _plain(stored: bytes, flags: int, size: int) -> bytes:
     if flags:
         (checksum,) = _CHECKSUM.unpack_from(stored)
         packed = memoryview(stored)[_CHECKSUM.size :]
-        # Before anything is allocated: a crafted size would take all memory.
+        # Check before anything is allocated, because a crafted size would take all memory.
         if size > _MAX_RATIO * len(packed):
             msg = f"{len(packed)} bytes that would be {size} decompressed"
             raise ValueError(msg)
@@ -244,17 +244,17 @@ _AS_BEFORE = "declare it as before"
 
 @attrs.frozen
 class Declaration:
-    """What a table was when its entries were written.
+    """The form of a table at the time when its entries were written.
 
     Args:
         name: Name of the state.
         kind: The `kind` of the state's descriptor.
         shape: Value of the table's `Shape`.
-        key: Signature of the key type, or empty where entries belong to the key group.
+        key: Signature of the key type, or empty if entries belong to the key group.
         user_key: Signature of the user key type, or empty.
         value: Signature of the value type, or empty.
         namespace: Signature of the namespace type, or empty.
-        settings: Whatever else must stay as it was, sorted by name.
+        settings: Everything else that must stay the same, sorted by name.
     """
 
     name: str
@@ -292,7 +292,7 @@ class Declaration:
     def to_json(self) -> bytes:
         """Return the declaration as a segment holds it."""
         fields = self.fields()
-        for each in ("namespace", "settings"):  # most tables have none
+        for each in ("namespace", "settings"):  # empty for most tables
             if not fields[each]:
                 del fields[each]
         return json.dumps(fields, separators=(",", ":")).encode()
@@ -307,14 +307,14 @@ class Declaration:
         """Return the declaration that `fields` described.
 
         Raises:
-            ValueError, TypeError: The fields describe none.
+            ValueError, TypeError: The fields do not describe a declaration.
         """
         texts = {name: field for name, field in fields.items() if name != "settings"}
         settings = fields.get("settings", {})
         if not isinstance(settings, dict) or not all(
             isinstance(each, str) for each in (*texts.values(), *settings, *settings.values())
         ):
-            msg = f"a declaration of other things than text, {fields}"
+            msg = f"a declaration with a field that is not text, {fields}"
             raise ValueError(msg)
         Shape(texts["shape"])
         return cls(**texts, settings=_settings_of(settings))
@@ -331,25 +331,25 @@ class Declaration:
 
     @property
     def is_mark(self) -> bool:
-        """Whether it holds one number that a store notes in each key group beside the entries of keys.
+        """Whether the table holds one number that a store notes in each key group.
 
-        Another key group can go on from it, unlike from entries that no key owns.
+        Another key group can take over such a number, unlike other entries that no key owns.
         """
         return self.per_group and self.kind in (LAYOUT, WATERMARK_TIME)
 
     def check(self, declared: Declaration) -> None:
-        """Refuse a program that declares the table otherwise, unless its values grow into that.
+        """Refuse a program that declares the table otherwise, unless its values can be migrated.
 
         Raises:
             IncompatibleStateError: The declarations differ in a field that must stay, in a setting
-                that the program does not accept, or the stored type of the values does not grow
+                that the program does not accept, or the stored type of the values cannot evolve
                 into the declared one.
         """
         self.check_types(declared)
         self._check_settings(declared)
 
     def check_types(self, declared: Declaration) -> None:
-        """Refuse to read the table under another declaration, whatever the settings are.
+        """Refuse to read the table under another declaration, settings aside.
 
         Raises:
             IncompatibleStateError: As in `check`, but not for settings.
@@ -360,20 +360,21 @@ class Declaration:
             if getattr(self, field) != getattr(declared, field):
                 noun = field.replace("_", " ") + ("" if field in ("kind", "shape") else " type")
                 raise self._refusal(declared, field, noun, self._remedy)
-        if self.value == declared.value:  # also where entries have none, as timers
+        if self.value == declared.value:  # also if entries are without values, as timers are
             return
         try:
             grown(self.value, declared.value)
         except NoMigrationError as error:
             remedy = f"{_AS_BEFORE}, or change a savepoint of it with {error.remedy}"
             if is_own_state(self.name) and "with_state" in error.remedy:
-                remedy = self._remedy  # its descriptor is ours
+                remedy = self._remedy  # the user cannot change a descriptor of ours
             raise self._refusal(declared, "value", "value type", remedy, error.why) from error
 
     def _check_settings(self, declared: Declaration) -> None:
         stored = {each.name: each.value for each in self.settings}
         for now in declared.settings:
-            before = stored.get(now.name, now.value)  # such as the clock of a TTL that is new
+            # A setting that is not stored is new, such as the clock of a TTL, and cannot conflict.
+            before = stored.get(now.name, now.value)
             if before != now.value and before not in now.accepts:
                 raise IncompatibleStateError(
                     f"{self._what}: restored state keeps {now.name}, {before!r}, got "
@@ -381,7 +382,7 @@ class Declaration:
                 )
 
     def grows_into(self, declared: Declaration) -> bool:
-        """Return whether the table can be read under another declaration, whatever the settings."""
+        """Return whether the table can be read under another declaration, settings aside."""
         try:
             self.check_types(declared)
         except IncompatibleStateError:
@@ -389,10 +390,10 @@ class Declaration:
         return True
 
     def check_alike(self, other: Declaration) -> None:
-        """Refuse two declarations of one table if neither grows into the other.
+        """Refuse two declarations of one table if neither can evolve into the other.
 
         Raises:
-            IncompatibleStateError: Neither does.
+            IncompatibleStateError: The two exclude each other.
         """
         try:
             other.check(self)
@@ -418,13 +419,13 @@ class Declaration:
 
     @property
     def _remedy(self) -> str:
-        """The advice for another declaration: only a state of the user's can have another name."""
+        """The advice in messages; a user can rename only a state that they declare themselves."""
         is_users = not self._is_timers and not is_own_state(self.name)
         return f"{_AS_BEFORE}, or {'use another name' if is_users else 'begin a new checkpoint'}"
 
 
 def settings_said(said: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """Return the settings of a state from what the record of its operator says."""
+    """Return the settings of a state as the record of its operator describes them."""
     settings, ttl = _settings_of(said.get("settings") or {}), said.get("ttl")
     clock = () if ttl is None else (clock_of_ttl(ttl["time"]),)
     return tuple(sorted((*settings, *clock), key=lambda each: each.name))
@@ -443,14 +444,14 @@ def grown(stored: str, declared: str) -> tuple[TypeInformation, Migration]:
         declared: Signature of the type that they are read as.
 
     Raises:
-        NoMigrationError: The stored type does not grow into the declared one.
+        NoMigrationError: The stored type cannot evolve into the declared one.
     """
     if not stored or not declared:
-        msg = "entries with values and entries without do not grow into each other"
+        msg = "entries with values cannot become entries without, or the other way round"
         raise NoMigrationError(msg, "Savepoint.with_state()")
     try:
         before, after = type_of(stored), type_of(declared)
     except IncompatibleStateError as error:
-        msg = "one of them is none of Types"
+        msg = "one of them is not a type of Types"
         raise NoMigrationError(msg, "the version of pyflinklike that wrote it") from error
     return before, growth(before, after)

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots divided by key: into key groups, or to write their keys in another way.
+"""Dividing a snapshot by key: into key groups, or to write its keys in another form.
 
-The sections are replayed, so the result holds each entry once, and the entries of a key in their
-order.  No program is needed, since the columns of a section follow from the signatures in its
-declaration; so states that nobody declares any more come along.  Only distinct keys become Python
-objects.
+A query that begins with a savepoint may have another number of key groups than the one that the
+savepoint was taken of, and then every entry has to go to the group of its key.  The sections of
+each table are replayed into one Arrow table, and the rows are sorted by key group.  So the result
+has each entry once, and the entries of a key in their order.
 
-Keys of an undeclared type (of a harness without `key_type`) are read as keys of a declared one, and
-the other way round, if they fit.  Keys of two different declared types are not.
+No program is needed, because the columns of a section follow from the types in its declaration.
+States that the program no longer declares are divided like all others.  Only distinct keys become
+Python objects.
+
+Keys of an undeclared type (of a harness without `key_type`) are read as keys of a declared type,
+and the other way round, if they fit.  Two different declared types are refused.
 """
 
 from __future__ import annotations
@@ -35,12 +39,12 @@ __all__ = ["regroup_snapshot", "timer_domains", "with_keys_of"]
 
 
 def with_keys_of(snapshot: Segment, key_type: TypeInformation, where: str) -> Segment:
-    """Return a snapshot whose keys are written as a program writes them, where they can be.
+    """Return a snapshot whose keys are written as a program writes them, if that is possible.
 
     Args:
         snapshot: Returned as it is if its keys are written so already, or if both key types are
-            declared and differ: then restoring a state will say so.
-        key_type: The program's.
+            declared and differ: then restoring a state raises an error.
+        key_type: The program's type of keys.
         where: Name of the snapshot, for messages.
 
     Raises:
@@ -74,16 +78,16 @@ def regroup_snapshot(
         max_parallelism: The number of key groups.
         where: Name of the snapshot, for messages.
         segment_bytes: Largest plain body of a segment with more than one entry, in bytes.
-        by_frozen_key: Whether `group_of` takes keys as they are kept: a key that was pickled may be
-            pickled otherwise next time.
+        by_frozen_key: Whether `group_of` takes keys in their stored form.  A pickled key needs
+            this: if it is unpickled and pickled again, the bytes may differ.
 
     Returns:
-        For each key group that has state, segments each of which needs no other.
+        Self-contained segments for each key group that has state, by index of the group.
 
     Raises:
         CorruptStateError: The snapshot is damaged.
         IncompatibleStateError: A key does not fit the type, the type of a state is unknown, or
-            entries that belong to no key cannot be told apart by key group.
+            entries that belong to no key would have to be divided between key groups.
     """
     keyed: dict[str, list[Section]] = {}
     shared: list[Section] = []
@@ -93,7 +97,7 @@ def regroup_snapshot(
         else:
             keyed.setdefault(section.declaration.name, []).append(section)
     tables = [_KeyedEntries.of(some, where).rekey(key_type, where) for some in keyed.values()]
-    # The keys of all tables at once, for on Spark `group_of` costs a job.
+    # The keys of all tables at once, because on Spark each call of `group_of` costs a job.
     distinct = list(dict.fromkeys(key for table in tables for key in table.keys))
     given = distinct if by_frozen_key else [key_type.thaw_key(key) for key in distinct]
     groups = dict(zip(distinct, group_of(given)))
@@ -103,7 +107,7 @@ def regroup_snapshot(
             sections.setdefault(index, []).append(section)
     for section in shared:
         if section.declaration.is_mark:
-            # Each key group that has something may have entries of the store.
+            # Any key group with entries may have some of the store's, so each gets the number.
             for mine in sections.values():
                 mine.append(section)
             continue
@@ -123,13 +127,13 @@ def timer_domains(segments: Iterable[Segment]) -> set[TimeDomain]:
 
 @attrs.frozen
 class _KeyedEntries:
-    """The entries of one table of a snapshot, each once, with the distinct keys that have any.
+    """The entries of one table of a snapshot, each once, with their distinct keys.
 
     Args:
         table: The table, as its declaration describes it.
-        entries: Columns of `StoredTable.schema`.
+        entries: An Arrow table with the columns of `StoredTable.schema`.
         keys: The distinct keys, as a program keeps them.
-        places: The place of each entry's key in `keys`.
+        places: For each entry, the index of its key in `keys`.
     """
 
     table: StoredTable
@@ -143,8 +147,8 @@ class _KeyedEntries:
 
         Raises:
             CorruptStateError: A section is damaged.
-            IncompatibleStateError: The type of the table is unknown, or two sections were written
-                under declarations neither of which grows into the other.
+            IncompatibleStateError: The type of the table is unknown, or two sections have types
+                that cannot evolve into each other.
         """
         declaration = _latest_of(sections)
         state = f"state {declaration.name!r}"
@@ -175,9 +179,9 @@ class _KeyedEntries:
             stored.check_types(declaration)
         if self.table.key_type.is_pickled:
             msg = (
-                f"{where}: pickled keys are read only where the program declares their type, "
-                f"got {stored.key!r} for keys of {key_type.signature!r}; pass a harness "
-                "key_type, if whoever wrote the snapshot may run code here"
+                f"{where}: pickled keys are read only if the program declares their type, "
+                f"got {stored.key!r} for keys of {key_type.signature!r}; pass key_type to the "
+                "harness if you trust the snapshot's writer, whose pickles run code here"
             )
             raise IncompatibleStateError(msg)
         try:
@@ -187,7 +191,7 @@ class _KeyedEntries:
             msg = f"{where}: its keys must fit the keys of the program, got one that does not: "
             raise IncompatibleStateError(f"{msg}{error}") from error
         if len(set(keys)) < len(keys):
-            # 1 and 1.0 of a harness, say: the entries of one would hide those of the other.
+            # For example 1 and 1.0 of a harness.  Entries of one key would overwrite the other's.
             msg = f"{where}: two keys must not become one in {key_type.signature!r}"
             raise IncompatibleStateError(
                 f"{msg}, got such keys in state {stored.name!r}; declare a type that tells them apart"
@@ -210,7 +214,7 @@ class _KeyedEntries:
         order = pc.sort_indices(indexes)  # a stable sort, which keeps the order of entries
         entries, indexes = self.entries.take(order), indexes.take(order)
         stamps = entries.column("stamp")
-        # One section has stamps for all of its entries or for none.
+        # A section has stamps for all of its entries or for none, so the two kinds are divided.
         for is_chosen, left_out in ((pc.is_null(stamps), ["stamp"]), (pc.is_valid(stamps), [])):
             some, start = entries.filter(is_chosen).drop_columns(left_out), 0
             counts = indexes.filter(is_chosen.combine_chunks()).value_counts()
@@ -222,10 +226,10 @@ class _KeyedEntries:
 
 
 def _latest_of(sections: Iterable[Section]) -> Declaration:
-    """Return the declaration that those of all sections grow into.
+    """Return the newest of the sections' declarations: all others can evolve into it.
 
     Raises:
-        IncompatibleStateError: Of two, neither grows into the other.
+        IncompatibleStateError: Two of them cannot evolve into each other.
     """
     latest, *others = dict.fromkeys(each.declaration for each in sections)
     for each in others:

@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One table of a log or snapshot, replayed as columns: what is left, and what a commit did.
+"""One table of a log or snapshot, replayed as columns: its entries, or the changes of one commit.
 
-The rule of replay is that of `pyflinklike._changelog.entry_codec`.  It is applied without an object
-for an entry: rows get numbers, equal where the rows are of one entry.  For Arrow groups by numbers
-and strings, but not by structs, lists or maps, which keys may consist of.
+The rule of replay is in `pyflinklike._changelog.entry_codec`.  This module applies it to Arrow
+columns, without a Python object for each entry:
+
+1. Each row gets a *code*: a number that is equal for rows of the same entry (`codes_of`).  Arrow
+   can group rows by numbers and strings, but not by the structs, lists or maps that keys may
+   consist of.
+2. The *place* of a row is its number in the log.  The last row of an entry is the greatest place of
+   its code (`last_of_each`).  A row whose key was cleared later gets null as its place.
+3. The rows at these places are the entries, but for those that are deletes.
+
+`replay` returns the entries at the end, and `replay_changes` the changes of one commit.
 """
 
 from __future__ import annotations
@@ -45,7 +53,7 @@ class StoredTable:
     """A table as its declaration in the log describes it, without its program.
 
     Args:
-        declaration: The stored declaration.
+        declaration: The declaration in the log, whose signatures give all types.
     """
 
     declaration: Declaration
@@ -56,7 +64,7 @@ class StoredTable:
         """Find the types of the signatures.
 
         Raises:
-            IncompatibleStateError: A signature is none of `Types`.
+            IncompatibleStateError: A signature is not one of `Types`.
         """
         said = self.declaration
         spec = TableSpec(
@@ -73,7 +81,7 @@ class StoredTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of entries: key, namespace, user_key, value, where there are; stamp."""
+        """The columns of entries: key, namespace, user_key and value if the table has them; stamp."""
         spec, fields = self.spec, []
         if not spec.per_group:
             fields.append(pa.field("key", self.key_type.arrow_type))
@@ -89,11 +97,11 @@ class StoredTable:
     def read(self, sections: Iterable[Section], where: str) -> pa.Table:
         """Read all rows of sections of the table in order, with the `operation` of each.
 
-        Values of a former type come in the type that it has grown into.
+        Values of a former type are cast to the present type.
 
         Raises:
             CorruptStateError: A section is damaged.
-            IncompatibleStateError: A section was written under a declaration that does not grow
+            IncompatibleStateError: A section was written under a declaration that cannot evolve
                 into this one, or under a later one.
         """
         schema = self.schema.append(pa.field("operation", pa.int8()))
@@ -119,10 +127,11 @@ class StoredTable:
         except IncompatibleStateError:
             if not self.declaration.grows_into(stored):
                 raise
-            # The record is written with records only, and a timer that fires writes, too.
+            # Only a micro-batch with records writes the operator's record, but timers write state
+            # in any.  So right after a change of type, the log may be ahead of the record.
             msg = (
                 f"{where}, state {stored.name!r}: values must be of the type in the operator's "
-                f"record, {self.declaration.value!r}, got {stored.value!r}, which it has grown into"
+                f"record, {self.declaration.value!r}, got the later type {stored.value!r}, written"
             )
             raise IncompatibleStateError(
                 f"{msg} in a micro-batch of timers only; read it after the next one with records"
@@ -130,10 +139,10 @@ class StoredTable:
 
 
 def _refuse_unstamped(stamps: Any, operations: Any) -> None:
-    """Refuse an entry that was put without a stamp where entries have one.
+    """Refuse an entry that was put without a stamp, in a section with stamps.
 
     Raises:
-        ValueError: There is one.
+        ValueError: A put has a null as its stamp.
     """
     # Deletes and clears have no stamps either.
     if stamps.null_count and pc.any(pc.and_(stamps.is_null(), pc.equal(operations, PUT))).as_py():
@@ -142,7 +151,7 @@ def _refuse_unstamped(stamps: Any, operations: Any) -> None:
 
 
 def replay(table: StoredTable, sections: Iterable[Section], where: str) -> pa.Table:
-    """Return the entries that these sections leave, in the columns of `StoredTable.schema`.
+    """Return the entries after these sections, in the columns of `StoredTable.schema`.
 
     The entries of a key are in the order in which a backend would give them back.
 
@@ -211,7 +220,7 @@ def replay_changes(table: StoredTable, sections: Iterable[Section], where: str) 
 def _rows_that_count(rows: pa.Table) -> tuple[Any, Any, Any]:
     """Return the entry code of each row, the place of each row, and the places of last clears.
 
-    The place is null where the row clears its key, or its key was cleared since.
+    The place of a row is null if the row clears its key, or its key was cleared later.
     """
     codes, places = entry_codes(rows), numbers(rows.num_rows)
     is_clear = pc.equal(_whole(rows, "operation"), CLEAR)
@@ -230,7 +239,7 @@ def owner_codes(rows: pa.Table) -> Any:
 
 
 def entry_codes(rows: pa.Table) -> Any:
-    """Return numbers of rows, equal where the rows are of one entry."""
+    """Return numbers of rows, equal if the rows are of one entry."""
     return _codes_by(rows, _ENTRY)
 
 
@@ -254,8 +263,8 @@ def codes_of(columns: Sequence[Any], rows: int) -> Any:
     """Return a number for each row: equal if all columns are, from 0 on by first occurrence.
 
     Args:
-        columns: Arrow arrays of any type, nulls included; without any, all rows are equal.
-        rows: Number of rows.
+        columns: Arrow arrays of any type, nulls included.  If there are none, all rows are equal.
+        rows: Number of rows in each column.
     """
     if not columns:
         return pa.repeat(pa.scalar(0, pa.int64()), rows)
@@ -264,7 +273,7 @@ def codes_of(columns: Sequence[Any], rows: int) -> Any:
     for column in others:
         mine = _codes(column)
         width = pa.scalar((pc.max(mine).as_py() or 0) + 1, pa.int64())
-        # Made small again after each column, so that the product fits into 64 bits.
+        # Number the codes anew after each column, so that the product fits into 64 bits.
         codes = _dictionary(pc.add(pc.multiply(codes, width), mine))
     return codes
 
@@ -295,7 +304,7 @@ def last_of_each(codes: Any, places: Any) -> Any:
 
     Args:
         codes: Codes as `codes_of` returns them: every number from 0 on occurs.
-        places: A number for each row; null where a row does not count.
+        places: A number for each row, or null for a row that does not count.
     """
     if not len(codes):
         return places
@@ -303,14 +312,14 @@ def last_of_each(codes: Any, places: Any) -> Any:
     if (pc.max(codes).as_py() or 0) + 1 == len(codes):
         return places
     table = pa.table({"code": codes, _ROW: places})
-    # In one thread Arrow numbers groups by first occurrence, as the codes are numbered.
+    # In one thread, Arrow orders groups by first occurrence, which is the order of the codes.
     found = table.group_by("code", use_threads=False).aggregate([(_ROW, "max")])
     return found.column(f"{_ROW}_max").combine_chunks()
 
 
 def sort_rows(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return the rows in the order of these columns."""
-    # Not `Table.sort_by`: it goes through threads of Arrow's, which let go of the rows later.  The
-    # process aborts where these are in memory of Python's and Python ends just then.
+    # Do not use `Table.sort_by`: Arrow's threads release the rows a little later.  If the rows are
+    # in Python's memory and Python ends just then, the process aborts.
     order = [(name, "ascending") for name in names]
     return table.take(pc.sort_indices(table, order)) if order else table

@@ -8,14 +8,14 @@
         def state_backend(self):
             return MyStateBackend()
 
-It states the rules of `pyflinklike.state.table` as tests, for every shape of table: absence,
-values, iteration, ranges, access without a key, and what a backend owes the runtime: key groups
-kept apart, changes drained once, contents that any other backend can take over, sweeps that come by
-every entry.
+The tests check the rules of `pyflinklike.state.table` for every shape of table: absence, values,
+iteration, ranges, and access without a key.  They also check the duties of a backend towards the
+runtime: it keeps key groups apart, returns each change once, gives contents that any other backend
+can read, and its sweeps reach every entry.
 
-Keys are of `Types.STRING()`.  Entries are in their frozen form.
-`pytest.register_assert_rewrite("pyflinklike.conformance")` before the import makes failures
-tell what was compared.
+Keys are of `Types.STRING()`, and entries are in their frozen form.  To see in a failure which
+values were compared, call `pytest.register_assert_rewrite("pyflinklike.conformance")` before the
+import.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pyflinklike.conformance.group_laws import (
 __all__ = ["StateBackendConformance"]
 
 
-# pytest collects from the last base to the first.
+# pytest collects from the last base to the first, so the simplest laws are tested first.
 class StateBackendConformance(
     RangesConformance,
     CleanupConformance,
@@ -45,4 +45,4 @@ class StateBackendConformance(
     EntriesConformance,
     LifecycleConformance,
 ):
-    """Subclass it as `Test...` and say which backend to test."""
+    """All laws of a backend; subclass it as `Test...` and define `state_backend`."""

@@ -52,7 +52,7 @@ _of_each_value = pytest.mark.parametrize(
 
 
 class EntriesConformance(ConformanceTests):
-    """Rules 1 and 2 of `pyflinklike.state.table`."""
+    """Tests of rules 1 and 2 of `pyflinklike.state.table`."""
 
     # Rule 1: absence is MISSING, None is data
 
@@ -71,7 +71,7 @@ class EntriesConformance(ConformanceTests):
 
     @of_each_shape
     def test_an_entry_put_again_is_replaced(self, one: Instance, spec: TableSpec) -> None:
-        """The last put stays."""
+        """The entry of the last `put` stays."""
         table, at = one.tables[spec.name], SOME_USER_KEY[spec.name]
         table.put(at, "old")
         table.put(at, "new")
@@ -89,7 +89,7 @@ class EntriesConformance(ConformanceTests):
 
     @of_each_shape
     def test_deleting_nothing_is_no_change(self, one: Instance, spec: TableSpec) -> None:
-        """Nothing happens, and nothing is logged."""
+        """Deleting an entry that is missing changes no entry and logs no change."""
         one.tables[spec.name].delete(SOME_USER_KEY[spec.name])
 
         assert [] == one.drain()
@@ -121,7 +121,7 @@ class EntriesConformance(ConformanceTests):
 
         assert {1: "a", 3: "c"} == dict(table.items())
 
-    # Rule 2: entries are handed back equal, of the same types
+    # Rule 2: a table returns entries that are equal and of the same types
 
     @_of_each_value
     def test_a_value_is_handed_back_as_it_was(
@@ -132,6 +132,7 @@ class EntriesConformance(ConformanceTests):
         spec = TableSpec(f"value of {type_info!r}", Shape.SINGLE, "value", type_info)
         table = one.backend.table(spec)
         table.put(None, stored)
+        # Leave the group once, so that a cache of objects cannot hide the stored form.
         one.enter(1)
         one.enter(0)
         actual = table.get(None)
@@ -143,6 +144,7 @@ class EntriesConformance(ConformanceTests):
         self, one: Instance, type_info: TypeInformation, value: Any
     ) -> None:
         """A stamp and a value make an entry like any other."""
+        # The least stamp, because a backend that packs stamps as unsigned numbers would change it.
         entry = (-(2**63), type_info.freeze(value))
         spec = TableSpec(f"l {type_info!r}", Shape.LIST, "list", type_info, paired=True)
         table = one.backend.table(spec)
@@ -177,21 +179,21 @@ class EntriesConformance(ConformanceTests):
 
     @of_each_shape
     def test_multi_get_finds_what_multi_put_stored(self, one: Instance, spec: TableSpec) -> None:
-        """Both are the single verbs, many times."""
+        """`multi_put` and `multi_get` do the same as many calls of `put` and `get`."""
         table, at = one.tables[spec.name], SOME_USER_KEY[spec.name]
         table.multi_put([(at, "x")])
 
         assert (["x"], "x") == (table.multi_get([at]), table.get(at))
 
     def test_multi_get_answers_in_the_order_it_was_asked(self, one: Instance) -> None:
-        """There is MISSING for each user key without an entry, as often as it was asked for."""
+        """The result has one MISSING for each requested user key without an entry."""
         table = one.tables["map"]
         table.multi_put([(1, "a"), (2, None)])
 
         assert [None, MISSING, "a", None] == table.multi_get([2, 3, 1, 2])
 
     def test_of_equal_user_keys_multi_put_keeps_the_last(self, one: Instance) -> None:
-        """The result is that of single puts in the same order."""
+        """The last of equal user keys stays, as with single puts in the same order."""
         table = one.tables["map"]
         table.multi_put([(1, "a"), (2, "b"), (1, "c")])
 
@@ -206,13 +208,13 @@ class EntriesConformance(ConformanceTests):
 
 
 class IterationConformance(ConformanceTests):
-    """Rules 3 and 5 of `pyflinklike.state.table`."""
+    """Tests of rules 3 and 5 of `pyflinklike.state.table`."""
 
     # Rule 3: changes while reading
 
     @of_each_shape
     def test_items_may_be_deleted_while_they_are_read(self, one: Instance, spec: TableSpec) -> None:
-        """All entries that were there are still returned."""
+        """The iteration still returns all entries from before the change."""
         table = one.tables[spec.name]
         user_keys = [None] if spec.shape is Shape.SINGLE else [0, 1, 2]
         table.multi_put([(user_key, "x") for user_key in user_keys])
@@ -224,7 +226,7 @@ class IterationConformance(ConformanceTests):
         assert (user_keys, True) == (read, table.is_empty())
 
     def test_entries_put_while_items_are_read_do_not_appear(self, one: Instance) -> None:
-        """`items` returns the entries of the moment of the call."""
+        """`items` returns the entries at the time of the call."""
         table = one.tables["map"]
         table.multi_put([(1, "a"), (2, "b")])
         read: list[tuple[Any, Any]] = []
@@ -235,7 +237,7 @@ class IterationConformance(ConformanceTests):
         assert [(1, "a"), (2, "b")] == sorted(read)
 
     def test_a_list_may_be_cleared_while_its_elements_are_read(self, one: Instance) -> None:
-        """`elements` returns the elements of the moment of the call."""
+        """`elements` returns the elements at the time of the call."""
         table = one.tables["list"]
         table.multi_put([(0, "a"), (1, "b")])
         read = []
@@ -257,7 +259,7 @@ class IterationConformance(ConformanceTests):
 
     @of_each_shape
     def test_a_scan_stands_changes(self, one: Instance, spec: TableSpec) -> None:
-        """`scan` returns the entries of the moment of the call, whatever happens to them."""
+        """`scan` returns the entries at the time of the call, even if they change later."""
         one.fill(spec, "a", "b", "c")
         read: list[Any] = []
         for key, *_ in one.tables[spec.name].scan():
@@ -270,7 +272,7 @@ class IterationConformance(ConformanceTests):
     # Rule 5: order
 
     def test_a_list_keeps_the_order_of_its_elements(self, one: Instance) -> None:
-        """There are more than ten, because positions written as text would go wrong there."""
+        """More than ten elements stay in order; positions that are stored as text would fail."""
         table = one.tables["list"]
         for number in range(300):
             table.append(str(number))
@@ -286,7 +288,7 @@ class IterationConformance(ConformanceTests):
         assert [(0, "a"), (1, "b"), (2, "c")] == list(table.items())
 
     def test_an_element_put_again_keeps_its_position(self, one: Instance) -> None:
-        """`put` on a position that is taken replaces the element."""
+        """`put` at an existing position replaces the element."""
         table = one.tables["list"]
         for element in "abc":
             table.append(element)
@@ -298,7 +300,7 @@ class IterationConformance(ConformanceTests):
     def test_an_element_appended_to_a_list_with_gaps_is_the_last(
         self, one: Instance, gone: tuple[int, ...]
     ) -> None:
-        """The new element is the last, whatever was deleted before."""
+        """A new element is the last, even if others were deleted before."""
         table = one.tables["list"]
         for element in "abc":
             table.append(element)
@@ -325,6 +327,7 @@ _OF_KEY = TableSpec("ordered", Shape.MAP, "ordered", Types.STRING(), _BYTES, ord
 _OF_GROUP = TableSpec(
     "ordered of group", Shape.MAP, "ordered", Types.STRING(), _BYTES, ordered=True, per_group=True
 )
+# Prefixes of each other, zero bytes and FF: here a wrong comparison of bytes shows.
 _USER_KEYS = [b"", b"\x00", b"\x00\x00", b"\x00\xff", b"\x01", b"a", b"a\x00", b"aa", b"b", b"\xff"]
 _of_each = pytest.mark.parametrize("spec", [_OF_KEY, _OF_GROUP], ids=lambda spec: spec.name)
 
@@ -350,7 +353,7 @@ def _expect(
 
 
 class _Twin:
-    """An ordered table, and the dict that it must be like, under random changes."""
+    """An ordered table and a dict, which must agree under random changes."""
 
     def __init__(self, table: OrderedTable, choice: random.Random) -> None:
         self.table = table
@@ -385,7 +388,7 @@ class _Twin:
 
 
 class RangesConformance(ConformanceTests):
-    """Rule 6 of `pyflinklike.state.table`, and the tables of a key group: stores need both."""
+    """Tests of rule 6 of `pyflinklike.state.table`, and of tables per group; stores need both."""
 
     @_of_each
     @pytest.mark.parametrize("seed", range(12))
@@ -404,8 +407,9 @@ class RangesConformance(ConformanceTests):
             changes = instance.drain()
             if instance is one:
                 other.apply(map(through_bytes, changes))
-                # So that `other` has sorted what the next changes are applied to.
+                # `other` sorts its keys at the first `range`; the next changes must keep the order.
                 assert sorted(twin.model.items()) == list(_table(other, spec).range())
+            # Go on with the rebuilt table, which must behave like the first.
             if step > 80:
                 instance, twin.table = other, _table(other, spec)
         twin.compare()
@@ -414,7 +418,7 @@ class RangesConformance(ConformanceTests):
     def test_a_range_is_what_was_there_when_it_was_called(
         self, one: Instance, spec: TableSpec
     ) -> None:
-        """Changes while it is read are allowed and not seen."""
+        """The table may change during iteration, and the result does not show it."""
         table = _table(one, spec)
         table.multi_put([(b"a", "1"), (b"b", "2"), (b"c", "3")])
         seen = []
@@ -426,8 +430,9 @@ class RangesConformance(ConformanceTests):
         assert [(b"a", "1"), (b"b", "2"), (b"c", "3")] == seen
 
     def test_keys_do_not_see_each_others_ranges(self, one: Instance) -> None:
-        """A range ends where the current key's entries do."""
+        """A range has only entries of the current key."""
         table = _table(one, _OF_KEY)
+        # No key comes between "a" and "a\x00", so a range that ends too late finds its entry.
         for key in ("a", "a\x00", "b"):
             one.at(key)
             table.put(b"x", key)
@@ -451,7 +456,7 @@ class RangesConformance(ConformanceTests):
         )
 
     def test_groups_do_not_see_each_others_entries(self, one: Instance) -> None:
-        """Entries of the group are not lost when another group was entered."""
+        """Entries of the group are still there after a visit of another group."""
         table = _table(one, _OF_GROUP)
         table.put(b"x", "of 0")
         one.enter(1)
@@ -463,7 +468,7 @@ class RangesConformance(ConformanceTests):
     @pytest.mark.parametrize("verb", ["get", "put", "delete", "range", "clear", "items"])
     @_of_each
     def test_no_key_no_access(self, one: Instance, spec: TableSpec, verb: str) -> None:
-        """Every verb refuses, also where the entries belong to the group, empty or not."""
+        """Every method refuses, even if the entries belong to the group, empty or not."""
         arguments: dict[str, tuple[Any, ...]] = {
             "get": (b"x",),
             "put": (b"x", "y"),

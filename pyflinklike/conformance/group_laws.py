@@ -51,7 +51,7 @@ _VERBS_OF = [
 
 
 class KeysConformance(ConformanceTests):
-    """Rule 4 of `pyflinklike.state.table`, and the separation of keys, tables and key groups."""
+    """Tests of rule 4 of `pyflinklike.state.table`, and that keys, tables and groups are apart."""
 
     # Rule 4: no current key
 
@@ -59,7 +59,7 @@ class KeysConformance(ConformanceTests):
     def test_an_empty_table_is_not_accessed_without_a_key(
         self, one: Instance, spec: TableSpec, verb: str
     ) -> None:
-        """Every verb refuses, also where there is nothing to find."""
+        """Every method refuses, even if the table is empty."""
         one.at(NO_KEY)
 
         with pytest.raises(StateAccessError):
@@ -69,7 +69,7 @@ class KeysConformance(ConformanceTests):
     def test_a_table_is_not_accessed_without_a_key(
         self, one: Instance, spec: TableSpec, verb: str
     ) -> None:
-        """Every verb refuses, and nothing changes."""
+        """Every method refuses, and no entry changes."""
         one.fill(spec, "k")
         before = one.contents()
         one.at(NO_KEY)
@@ -125,7 +125,7 @@ class KeysConformance(ConformanceTests):
         assert [("a", at, "a"), ("b", at, "b")] == sorted(one.tables[spec.name].scan())
 
     def test_entries_are_counted_over_keys_and_tables(self, one: Instance) -> None:
-        """An entry counts once for each user key or position, however often it was put."""
+        """An entry counts once for each user key or position, even if it was put many times."""
         one.fill(SINGLE, "a", "b")
         one.fill(MAP, "a", "b", "a")
         one.tables["map"].put(8, "x")
@@ -160,7 +160,7 @@ class KeysConformance(ConformanceTests):
     def test_a_key_group_without_working_state_is_empty(
         self, one: Instance, spec: TableSpec
     ) -> None:
-        """A former visit leaves nothing, if the caller did not keep it."""
+        """If the caller did not keep the working state of a visit, the next visit finds none."""
         one.fill(spec, "k")
         one.groups.clear()
         one.enter(0)
@@ -171,7 +171,7 @@ class KeysConformance(ConformanceTests):
         )
 
     def test_a_table_may_be_declared_inside_a_group(self, one: Instance) -> None:
-        """The table is then of that group, and empty in the others."""
+        """The new table belongs to that group, and is empty in the others."""
         table = one.backend.table(attrs.evolve(MAP, name="late"))
         table.put(1, "x")
         one.enter(1)
@@ -188,6 +188,7 @@ _CHANGE: dict[str, Callable[[Table, Any], Any]] = {
     "delete": lambda table, at: table.delete(at),
     "clear": lambda table, _: table.clear(),
 }
+# Each list is one commit: changes that cancel each other, and keys that are cleared and come back.
 _STEPS = [
     [("a", "put", 0), ("a", "put", 1), ("b", "put", 0), ("c", "put", 0), ("c", "delete", 0)],
     [("a", "delete", 0), ("b", "none", 0), ("c", "put", 1)],
@@ -199,11 +200,11 @@ _STEPS = [
 
 
 class ChangesConformance(ConformanceTests):
-    """The rules that the log needs of a backend."""
+    """Tests of the rules on which the log relies."""
 
     @of_each_shape
     def test_a_put_is_drained_once(self, one: Instance, spec: TableSpec) -> None:
-        """A drain has one final entry, however often it was put; the next drain has none."""
+        """A drain has one final entry, even after many puts; the next drain is empty."""
         one.fill(spec, "a", "a", "b")
         (changes,) = one.drain()
         drained = dict(zip(changes.keys, changes.entries))
@@ -212,7 +213,7 @@ class ChangesConformance(ConformanceTests):
 
     @of_each_shape
     def test_reading_is_no_change(self, one: Instance, spec: TableSpec) -> None:
-        """Only what was written is logged."""
+        """A drain has only entries that were written, and none that were only read."""
         one.fill(spec, "k")
         one.drain()
         table = one.tables[spec.name]
@@ -224,7 +225,7 @@ class ChangesConformance(ConformanceTests):
 
     @of_each_shape
     def test_discarded_changes_are_not_drained(self, one: Instance, spec: TableSpec) -> None:
-        """The changes are gone, and the entries stay."""
+        """`discard_changes` forgets the changes and keeps the entries."""
         one.fill(spec, "k")
         one.backend.discard_changes()
 
@@ -234,7 +235,7 @@ class ChangesConformance(ConformanceTests):
     def test_applied_entries_are_no_change(
         self, one: Instance, other: Instance, spec: TableSpec
     ) -> None:
-        """Entries that a restore read are in the log already."""
+        """A drain has no restored entries, because the log has them already."""
         one.fill(spec, "k")
         other.apply(one.drain())
 
@@ -280,7 +281,7 @@ class ChangesConformance(ConformanceTests):
 
     @of_each_shape
     def test_contents_move_to_and_from_the_heap(self, one: Instance, spec: TableSpec) -> None:
-        """Every backend reads what any other one wrote."""
+        """The heap backend reads the contents of this backend, and this one the heap's."""
         one.fill(spec, "a", "b")
         before = one.contents()
         heap = HashMapStateBackend().create_keyed_state_backend(CurrentKey(), "tested")
@@ -304,7 +305,7 @@ class ChangesConformance(ConformanceTests):
     def test_a_rebuilt_list_has_the_order_of_the_working_one(
         self, one: Instance, other: Instance, gone: tuple[int, ...]
     ) -> None:
-        """The order is kept also where positions were deleted and used again."""
+        """The order stays, even if positions were deleted and used again."""
         table, rebuilt = one.tables["list"], other.tables["list"]
         for element in "abc":
             table.append(element)
@@ -316,6 +317,7 @@ class ChangesConformance(ConformanceTests):
         table.append("x")
         table.append("y")
         other.apply(one.drain())
+        # Appending afterwards compares the next positions, too.
         for each in (table, rebuilt):
             each.append("z")
 
@@ -331,7 +333,7 @@ class ChangesConformance(ConformanceTests):
         assert ["a", "b", "c", "d"] == list(other.tables["list"].elements())
 
     def test_appending_drains_the_new_elements_only(self, one: Instance) -> None:
-        """A commit of a list of any length costs what was added to it."""
+        """A commit of a long list has only the elements that were added."""
         table = one.tables["list"]
         for element in "abc":
             table.append(element)
@@ -343,7 +345,7 @@ class ChangesConformance(ConformanceTests):
 
 
 class CleanupConformance(ConformanceTests):
-    """The rules that TTL needs of a backend."""
+    """Tests of the rules on which TTL relies."""
 
     @of_each_shape
     def test_sweep_all_deletes_the_dead(self, one: Instance, spec: TableSpec) -> None:
@@ -369,7 +371,7 @@ class CleanupConformance(ConformanceTests):
     def test_repeated_sweeps_come_by_every_entry(
         self, one: Instance, other: Instance, spec: TableSpec
     ) -> None:
-        """Two passes come by every entry, and their deletions are drained, too."""
+        """Two passes reach every entry, and a drain has their deletions."""
         one.fill(spec, *"abcdefgh")
         other.apply(one.drain())
         sweep = one.tables[spec.name].sweep
@@ -391,7 +393,7 @@ class CleanupConformance(ConformanceTests):
 
     @of_each_shape
     def test_a_sweep_stands_changes_between_its_steps(self, one: Instance, spec: TableSpec) -> None:
-        """Entries deleted or put meanwhile do not disturb it."""
+        """A sweep still reaches every entry if others are deleted or put meanwhile."""
         one.fill(spec, *"abcd")
         table = one.tables[spec.name]
         for key in "abcd":
@@ -442,7 +444,7 @@ class LifecycleConformance(ConformanceTests):
         assert before == state_backend
 
     def test_what_is_taken_warm_is_kept_no_more(self, one: Instance) -> None:
-        """A group whose batch fails after it was taken must be gone."""
+        """`pop_cached` removes the group, so that a failed batch leaves none behind."""
         one.backend.cache(KeyGroupState(3, nonce=bytes(16)))
         taken = one.backend.pop_cached(3)
 
@@ -450,7 +452,7 @@ class LifecycleConformance(ConformanceTests):
         assert one.backend.pop_cached(3) is None
 
     def test_released_tables_serve_the_next_task_of_another_owner(self) -> None:
-        """What they keep warm then is the new owner's; the former's is still its own."""
+        """After a change of owner, each owner finds only the groups that it cached itself."""
         one, other = self._open(), self._open()
         one.backend.owner = other.backend.owner = "former"
         one.enter(3)
@@ -475,14 +477,14 @@ class LifecycleConformance(ConformanceTests):
     # The end
 
     def test_a_backend_can_be_closed(self) -> None:
-        """A backend may be closed with changes that nobody drained."""
+        """A backend may be closed with changes that were not drained."""
         instance = self._open()
         instance.fill(MAP, "k")
 
         assert None is instance.backend.close()  # type: ignore[func-returns-value]
 
     def test_backends_do_not_see_each_other(self, one: Instance, other: Instance) -> None:
-        """The state of one operator is nobody else's."""
+        """Two operators with one configuration do not see each other's state."""
         one.fill(MAP, "k")
 
         assert {} == other.contents()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the tests of the suite: tables of each shape, and an instance that has them."""
+"""Helpers of the suite's tests: tables of each shape, and an instance with all of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Instance:
     groups: dict[int, dict[str, Any]] = attrs.field(factory=dict)
 
     def enter(self, index: int) -> None:
-        """Turn to a key group, in its former working state if there is one."""
+        """Enter a key group, with its former working state if it was entered before."""
         self.backend.enter(index, self.groups.setdefault(index, {}))
 
     def at(self, key: Any) -> None:
@@ -56,17 +56,17 @@ class Instance:
         self.backend.current.key = key
 
     def fill(self, spec: TableSpec, *keys: str) -> None:
-        """Put one entry, named as its key, under each key."""
+        """Put one entry under each key, whose value is the name of the key."""
         for key in keys:
             self.at(key)
             self.tables[spec.name].put(SOME_USER_KEY[spec.name], key)
 
     def drain(self) -> list[TableChanges]:
-        """Return what changed, without tables in which nothing did."""
+        """Return the changes of all tables that have changed."""
         return [changes for changes in self.backend.drain() if len(changes)]
 
     def apply(self, changes: Iterable[TableChanges]) -> None:
-        """Take over changes."""
+        """Apply the changes of another instance."""
         for each in changes:
             self.backend.apply(each)
 
@@ -105,7 +105,7 @@ class ConformanceTests:
 
     @pytest.fixture
     def other(self) -> Iterator[Instance]:
-        """Yield another such backend, independent of the first."""
+        """Yield a second backend with the same tables, independent of the first."""
         instance = self._open()
         instance.at("k")
         yield instance

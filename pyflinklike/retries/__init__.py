@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a function give the same when Spark retries it, restarts it, or moves it?
+"""Check that a function gives the same results when Spark retries, restarts or moves it.
 
 simulate(MyFunction(), records, key_columns="user")    # raises AssertionError if it does not
 """

@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`simulate`: whether a function gives the same when it is retried, restarted or moved.
+"""`simulate` checks that a function gives the same when it is retried, restarted or moved.
 
     simulate(Visits(), records, key_columns="user")
 
-Each run draws from a seed how the records come in micro-batches, and then plays these three times,
-each time on a harness:
+Spark may run a micro-batch twice, because a task failed or was slow, or go on in another process.
+Results may then differ if the function keeps values outside of state, reads the clock, draws random
+numbers, or depends on the order of a set.  Each run draws from a seed how the records are divided
+into micro-batches.  Then it plays these three times on a harness:
 
 * undisturbed: one instance of the function sees each record once;
-* disturbed: attempts of a micro-batch fail after some records, the state goes back to where the
-  batch began, and the same instance or a new one does the batch again.  A new instance begins with
-  a snapshot.  Each attempt reads another time from the wall clock;
+* disturbed: attempts at a micro-batch fail after some records.  The state returns to the beginning
+  of the batch, and the same instance or a new one repeats it.  A new instance begins with a
+  snapshot.  Each attempt reads another time from the wall clock;
 * cut: the records of a micro-batch come in smaller batches.
 
-What comes out and the state at the end must be the same.  At the end another Python process, in
-which sets have another order, plays the same micro-batches, and what a function reads is compared
-with what it is after the call (`value_watch`).
+The outputs and the final state must be the same.  Afterwards, another Python process plays the same
+micro-batches, because sets have another order there.  And each value that the function reads is
+compared before and after the call (`value_watch`).
+
+If the results differ, the history is shortened as long as a difference remains, and experiments
+that change one thing each look for the cause (`_Check._find_causes`).
 """
 
 from __future__ import annotations
@@ -93,7 +98,7 @@ def simulate(
     other_process: bool = True,
     **options: Any,
 ) -> None:
-    """Check that a function gives the same, whatever is retried, restarted or moved.
+    """Check that a function gives the same results if Spark retries, restarts or moves it.
 
     Args:
         function: A function that a harness drives; or a callable that makes a harness, or a
@@ -107,16 +112,16 @@ def simulate(
         seed: The seed of the first run; the others have the seeds after it.
         runs: How many runs are drawn.
         batches: About how many micro-batches each run has.
-        changed_values: Whether it is also an error to change a record, or a value that was read
-            from state and is not written back.
+        changed_values: Whether it is also an error to change a record, or to change a value that
+            was read from state without writing it back.
         other_cuts: Whether other micro-batches under the same watermarks must give the same.
-        other_process: Whether another Python process must give the same, in which sets have another
-            order.
+        other_process: Whether another Python process, in which sets have another order, must give
+            the same.
         **options: The options of the harness, such as `state_backend`; for a function only.
 
     Raises:
-        AssertionError: It does not give the same.  The message has the first row that differs, the
-            likely cause, and the shortest history that was found.
+        AssertionError: The results differ.  The message has the first row that differs, the likely
+            cause, and the shortest history that was found.
         UserFunctionError: The function fails even if it is not disturbed.
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
     """
@@ -155,7 +160,7 @@ def simulate(
 
 @attrs.frozen
 class _Subject:
-    """What is checked, with all that makes a harness of it."""
+    """The function to check, and the options to make a harness of it."""
 
     function: Any
     key_columns: Any
@@ -163,13 +168,14 @@ class _Subject:
     options: Mapping[str, Any]
 
     def make(self, watch: ValueWatch | None = None) -> Any:
-        """Make a harness, or a chain of them, with functions of its own.
+        """Make a harness, or a chain of harnesses, with fresh copies of the functions.
 
         Args:
-            watch: Compares what a call has read before the next call; None for no look.
+            watch: Compares the values that a call has read before the next call begins; None
+                compares nothing.
 
         Raises:
-            DeclarationTypeError: The arguments do not go together.
+            DeclarationTypeError: The arguments do not fit together.
         """
         made = self._make()
         if watch is not None:
@@ -183,6 +189,7 @@ class _Subject:
                 return self._harness(copy.deepcopy(self.function), dict(self.options))
             except DeclarationTypeError:
                 raise
+            # A lock or a file cannot be copied, and an unknown option is a TypeError, too.
             except TypeError as error:
                 msg = (
                     f"simulate makes harnesses of copies of {short_repr(self.function)}, got {error}; make "
@@ -230,7 +237,7 @@ class _Subject:
 
 
 def _code(made: Any) -> UserCode:
-    """Return the code of the user that harnesses reach."""
+    """Return the user's code that the functions of the harnesses reach."""
     return UserCode(*(each._operator.function for each in _harnesses(made)))
 
 
@@ -292,7 +299,7 @@ class _Begin:
 
 @attrs.frozen
 class _Fault:
-    """What happens to a micro-batch: an attempt fails after some calls, or another instance takes it.
+    """One attempt at a micro-batch: it may fail after some calls, or be made by a new instance.
 
     Args:
         is_new: Whether a new instance makes the attempt.
@@ -302,8 +309,8 @@ class _Fault:
     is_new: bool
     calls: int | None = None
 
-    def tell(self, records: int) -> str:
-        """Return what happens to a batch of so many records."""
+    def describe(self, records: int) -> str:
+        """Describe the attempt in words, for a batch of so many records."""
         who = "a new instance" if self.is_new else "the instance"
         if self.calls is None:
             return f"{who} does it"
@@ -339,7 +346,7 @@ class _Batch:
     records: list[_Record] = attrs.field(factory=list)
 
     def attempts(self) -> list[_Fault]:
-        """Return the attempts, the last of which succeeds."""
+        """Return the attempts in order; the last one succeeds."""
         is_done = bool(self.faults) and self.faults[-1].calls is None
         return self.faults if is_done else [*self.faults, _Fault(is_new=False)]
 
@@ -384,15 +391,15 @@ def _draw(inputs: Sequence[Sequence[_Record]], batches: int, seed: int) -> _Plan
     return plan
 
 
-def _tell(plan: _Plan, *, is_disturbed: bool) -> list[str]:
-    """Return what happens, line by line."""
+def _describe_plan(plan: _Plan, *, is_disturbed: bool) -> list[str]:
+    """Describe a plan in words, line by line."""
     lines = []
     for batch in _batches_of(plan):
         has_none = batch.watermark == MIN_WATERMARK
         under = "no watermark" if has_none else f"the watermark {batch.watermark}"
         lines.append(f"batch {batch.begin.number} runs at {batch.begin.now} ms, under {under}")
         if is_disturbed and batch.faults:
-            lines += [f"    {each.tell(len(batch.records))}" for each in batch.attempts()]
+            lines += [f"    {each.describe(len(batch.records))}" for each in batch.attempts()]
         lines += [f"    {each}" for each in batch.records]
     return lines
 
@@ -402,12 +409,12 @@ def _tell(plan: _Plan, *, is_disturbed: bool) -> list[str]:
 
 @attrs.frozen
 class _Result:
-    """What came of a plan.
+    """The result of playing a plan.
 
     Args:
         rows: A counter of rows for each harness, by the number of the micro-batch.
         state: A counter of entries for each harness, by the name of the state.
-        kept: What the functions keep outside of state and have changed, in words.
+        kept: The values outside of state that the functions have changed, in words.
     """
 
     rows: dict[int, list[Counter[Any]]]
@@ -426,11 +433,11 @@ def _play(
     """Play a plan to its end.
 
     Args:
-        subject: What is checked.
-        plan: The micro-batches.
+        subject: The function to check, with its options.
+        plan: The micro-batches, and the attempts at each.
         is_disturbed: Whether attempts fail and instances change, as the plan says.
-        cuts: Draws smaller batches; None for those of the plan.
-        watch: Looks at what functions do with the values that they are given; None for no look.
+        cuts: The generator that draws smaller batches; None keeps the batches of the plan.
+        watch: Finds changes of the values that functions get; None looks for none.
     """
     made, rows = subject.make(watch), {}
     is_plain = not is_disturbed and cuts is None
@@ -457,11 +464,12 @@ def _play(
 
 def _restore(made: Any, saved: Sequence[bytes]) -> None:
     """Go back to the beginning of a micro-batch, at another time of the wall clock."""
+    # At least an hour, so that a function that rounds the time is found, too.
     CLOCK.offset = random.uniform(3600, _YEAR)
     for harness, snapshot in zip(_harnesses(made), saved):
         state = KeyGroupState(0)
         state.read(read_segment(snapshot, "snapshot"), "snapshot")
-        harness._operator.enter(state)
+        harness._operator.group.enter(state)
 
 
 def _run(
@@ -476,7 +484,7 @@ def _run(
     if isinstance(made, HarnessChain):
         made.process_watermark(batch.watermark)
     else:
-        # Both inputs have one watermark, which goes back for another attempt.
+        # Move both inputs at once, and back if this is another attempt at the batch.
         made._move(made._operator.advance_watermark, batch.watermark)
     records = copy.deepcopy(batch.records[:calls])
     name = _harnesses(made)[0]._function
@@ -491,7 +499,7 @@ def _run(
 
 
 def _process(made: Any, records: Sequence[_Record]) -> None:
-    """Give a harness records of one input as a batch."""
+    """Pass records of one input to a harness as a batch."""
     if hasattr(made, "process_batch"):
         made.process_batch(pa.Table.from_pylist([each.value.as_dict() for each in records]))
     elif isinstance(made, (KeyedTwoInputHarness, BroadcastHarness)):
@@ -505,7 +513,7 @@ def _process(made: Any, records: Sequence[_Record]) -> None:
         made.process_elements([(each.value, each.time) for each in records])
 
 
-# What came of it
+# Comparing results
 
 
 @attrs.frozen
@@ -521,9 +529,10 @@ class _Shown:
 
 
 def _frozen(value: Any) -> Any:
-    """Return a hashable form of a value that has its content, in any Python process."""
+    """Return a hashable form of a value, which is equal for equal content in any process."""
     if isinstance(value, Pickled):
-        value = pickle.loads(value)  # the function's own state
+        # Equal values may have different pickles, such as sets.  This function pickled it itself.
+        value = pickle.loads(value)
     if isinstance(value, Mapping):
         return ("map", frozenset((_frozen(k), _frozen(v)) for k, v in value.items()))
     if isinstance(value, (set, frozenset)):
@@ -531,7 +540,7 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(map(_frozen, value))
     if isinstance(value, float) and value != value:
-        return "NaN"
+        return "NaN"  # which is not equal to itself
     if hasattr(value, "tolist"):  # NumPy
         return _frozen(value.tolist())
     if isinstance(value, (str, bytes, int, float, type(None), dt.date, dt.time, dt.timedelta)):
@@ -553,6 +562,7 @@ def _emitted(harness: Any) -> Counter[Any]:
 
 def _state_of(harness: Any) -> dict[str, Counter[Any]]:
     """Count the entries of each state; timers have a state, too."""
+    # Attempts differ in which expired entries they have met; a compaction deletes them.
     harness.compact()
     found: dict[str, Counter[Any]] = {}
     for changes in harness._operator.backend.contents():
@@ -605,9 +615,9 @@ class _Check:
     """The checks of one call.
 
     Args:
-        subject: What is checked.
-        name: The names of the functions, the first one first.
-        code: The code of the user.
+        subject: The function to check, with its options.
+        name: The names of the functions, joined in the order of a chain.
+        code: The user's code that the functions reach.
     """
 
     subject: _Subject
@@ -618,7 +628,7 @@ class _Check:
         """Play a plan undisturbed, disturbed and cut; return the result of the first.
 
         Raises:
-            AssertionError: These do not give the same.
+            AssertionError: The results differ.
         """
         expected = _undisturbed(self.subject, plan)
         for is_cut in (False, True) if other_cuts else (False,):
@@ -628,7 +638,7 @@ class _Check:
         return expected
 
     def _compare(self, seed: int, plan: _Plan, expected: _Result, *, is_cut: bool) -> str | None:
-        """Return the first difference between a plan disturbed, or cut, and what is expected."""
+        """Play a plan disturbed or cut, and return the first difference from the expected."""
         cuts = random.Random(seed) if is_cut else None
         with use_random_seed(seed + 1):
             try:
@@ -641,12 +651,14 @@ class _Check:
 
     def _explain(self, seed: int, plan: _Plan, what: str, *, is_cut: bool) -> str:
         """Return the message about a difference, with the shortest plan that is found."""
+        # Leave out ever smaller parts of the plan, as long as a difference of the same kind
+        # remains.
         runs, size = 0, len(plan) // 2
         while size:
             at = 0
             while at < len(plan) and runs < _MOST_RUNS_TO_SHORTEN:
                 fewer, runs, found = [*plan[:at], *plan[at + size :]], runs + 1, None
-                with suppress(Exception):  # fewer records make the function fail by itself
+                with suppress(Exception):  # with fewer records the function may fail by itself
                     expected = _undisturbed(self.subject, fewer)
                     found = self._compare(seed, fewer, expected, is_cut=is_cut)
                 if found is not None and found.split()[0] == what.split(maxsplit=1)[0]:
@@ -656,7 +668,7 @@ class _Check:
             size //= 2
         causes = self._find_causes(plan) or [_CUTS if is_cut else _NONE]
         title = "Shortest history that was found:"
-        history = [title, *_tell(plan, is_disturbed=not is_cut)]
+        history = [title, *_describe_plan(plan, is_disturbed=not is_cut)]
         return self._message(seed, _CUT if is_cut else _RETRIED, what, causes, history)
 
     def _message(
@@ -679,9 +691,10 @@ class _Check:
     def _find_causes(self, plan: _Plan) -> list[str]:
         """Return the likely causes in words, by experiments that change one thing each."""
         found: list[str] = []
-        with suppress(Exception):  # the function fails by itself: the history says enough
+        with suppress(Exception):  # if the function fails by itself, the history says enough
             first = self._experiment(plan)
             found += [f"{name} {_KEPT}" for name in first.kept]
+            # Only if two equal runs agree can a third that differs show the cause.
             if first.rows == self._experiment(plan).rows:
                 if first.rows != self._experiment(plan, seed=2).rows:
                     found.append(_RANDOM)
@@ -703,10 +716,10 @@ class _Check:
                 CLOCK.stands_at, CLOCK.offset = None, 0.0
 
     def values(self, plan: _Plan) -> None:
-        """Check that the function changes nothing that it was handed.
+        """Check that the function does not change records or values that it reads.
 
         Raises:
-            AssertionError: It does.
+            AssertionError: The function changes one without writing it back.
         """
         watch = ValueWatch()
         with watch.over_states():
@@ -714,8 +727,8 @@ class _Check:
         if watch.found:
             msg = (
                 f"{self.name} changes values that are its own copies, so that the change is lost: "
-                f"{watch.found[0]}.\nWrite it back with update() or put(), or change a copy and pass "
-                "changed_values=False if nothing of it is to stay."
+                f"{watch.found[0]}.\nWrite it back with update() or put().  If the change need not "
+                "stay, pass changed_values=False."
             )
             raise AssertionError(msg)
 
@@ -725,11 +738,12 @@ class _Check:
         """Check that a process in which strings have other hashes gives the same.
 
         Python draws the hashes of strings anew in each process, and so do Spark's workers.  Within
-        one process a set has one order, so only another process finds a function that depends on it.
+        one process a set has one order, so only another process finds a function that depends on
+        it.
 
         Raises:
-            AssertionError: It does not give the same.
-            DeclarationError: The function cannot run there.
+            AssertionError: The results differ.
+            DeclarationError: The function cannot run in another process.
         """
         results = _ask(sent)
         if isinstance(results, str):
@@ -741,11 +755,11 @@ class _Check:
         for seed, other in results.items():
             what = _difference(other, expected[seed], "there it is")
             if what is not None:
-                history = ["Records:", *_tell(plans[seed], is_disturbed=False)]
+                history = ["Records:", *_describe_plan(plans[seed], is_disturbed=False)]
                 raise AssertionError(self._message(seed, _MOVED, what, [_ANOTHER_ORDER], history))
 
     def dumps(self, plans: Mapping[int, _Plan]) -> bytes:
-        """Pickle what the other process plays, with the user's modules if they pickle."""
+        """Pickle the plans for the other process, with the user's modules if they pickle."""
         names = {str(each.get("__name__")) for each in self.code.namespaces()}
         names -= {"__main__", *cloudpickle.list_registry_pickle_by_value()}
         taken = [sys.modules[name] for name in names if name in sys.modules]
@@ -754,7 +768,7 @@ class _Check:
         dumps: Callable[[Any], bytes] = cloudpickle.dumps
         try:
             return dumps((self.subject, plans))
-        except Exception:  # something in a module does not pickle: the other process imports it
+        except Exception:  # if a module has an object that does not pickle, the process imports it
             pass
         finally:
             for each in taken:
@@ -763,7 +777,7 @@ class _Check:
 
 
 def _undisturbed(subject: _Subject, plan: _Plan, watch: ValueWatch | None = None) -> _Result:
-    with use_random_seed(0):  # which is the seed of no other run
+    with use_random_seed(0):  # no other run has this seed
         return _play(subject, plan, watch=watch)
 
 
@@ -780,7 +794,7 @@ _RANDOM: Final = (
 )
 _CLOCK: Final = (
     "it reads the wall clock, and an attempt that is repeated reads another time: take "
-    "`ctx.timer_service().current_processing_time()`, which is that of the micro-batch, or "
+    "`ctx.timer_service().current_processing_time()`, which is the micro-batch's time, or "
     "`ctx.timestamp()`"
 )
 _UNKNOWN_SOURCE: Final = (
@@ -790,20 +804,20 @@ _UNKNOWN_SOURCE: Final = (
 )
 _EXPIRED_NAMES: Final = {"return_expired_if_not_cleaned_up", "ReturnExpiredIfNotCleanedUp"}
 _EXPIRED: Final = (
-    "a state shows values that have expired until they are cleaned up, and when that is differs: "
-    "let the TTL never return what is expired"
+    "a state returns expired values until they are cleaned up, and the time of the cleanup differs: "
+    "use a TTL that never returns expired values"
 )
 _CUTS: Final = (
-    "it depends on which records come in one batch, which is Spark's to choose: keep in state what "
-    "goes from one batch to the next, or pass other_cuts=False if a row for each batch is wanted"
+    "it depends on which records come in one batch, and Spark chooses that: keep in state what goes "
+    "from one batch to the next, or pass other_cuts=False if you want a row for each batch"
 )
 _NONE: Final = (
-    "none of self, globals, random numbers and the clock was seen to be it: look for what differs "
-    "between attempts and workers (a cache, a file, a service, a number of calls)"
+    "not found in self, globals, random numbers or the clock: look for what differs between attempts "
+    "and workers (a cache, a file, a service, a number of calls)"
 )
 _ANOTHER_ORDER: Final = (
-    "the order of a set, hash() or id(), which differ between Python processes: sort what comes of a "
-    "set, as `sorted(names)` does"
+    "the order of a set, hash() or id(), which differ between Python processes: sort the elements of "
+    "a set, as `sorted(names)` does"
 )
 
 
@@ -814,7 +828,7 @@ _others: list[subprocess.Popen[bytes]] = []
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """Return the other process, which is started if it does not run."""
+    """Return the other process; start it if it does not run."""
     if not _others:
         seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
         path = os.pathsep.join(each or os.getcwd() for each in sys.path)
@@ -837,23 +851,24 @@ def _ask(sent: bytes) -> Any:
     try:
         process.stdin.write(sent)
         process.stdin.flush()
-        return pickle.load(process.stdout)  # written by this very module
+        return pickle.load(process.stdout)  # safe, because `serve` wrote it
     except BaseException as error:
-        # After a break by the user, too: its answer must not be taken for the next one.
+        # Also after Ctrl-C: the late answer must not be read as the answer to the next question.
         _others.clear()
         process.kill()
         for pipe in (process.stdin, process.stdout):
             with suppress(OSError):
                 pipe.close()
         if isinstance(error, (OSError, EOFError)):
-            return "its end, see its output"
+            return "the end of the process, see its output"
         raise
 
 
 def serve() -> None:
-    """Play plans that come by standard input, until it ends: the other process does this."""
+    """Play plans from standard input until it ends; the other process runs this."""
+    # Answers go to the original standard output, and prints of the function to standard error.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the function prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     while True:
         answer: Any
         try:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function can use besides its records and its state: kept values, the clock, random numbers.
+"""A function's inputs besides its records and its state: kept values, the clock, random numbers.
+
+A function that uses these may give other results at a retry.  This module finds and controls them.
 
 `UserCode` finds the user's code that a function reaches: the classes of the function and of its
-attributes, what their methods name, what closures and default arguments hold, and so on.  It stops
-at the standard library, at installed packages and at pyflinklike.
+attributes, the names in their methods, the contents of closures and default arguments, and so on.
+It stops at the standard library, at installed packages and at pyflinklike.
 
-`move_clocks` gives this code a clock that a test moves: `time.time` and its like, and the names
-`datetime` and `date`.  It does not move clocks that C code of others reads
-(`pandas.Timestamp.now()`), nor `time.monotonic`.  `use_random_seed` seeds the generators.  Both put
-everything back at the end.
+`move_clocks` gives this code a clock that a test moves: it replaces `time.time` and similar
+functions, and the names `datetime` and `date`.  It does not move clocks that C code of other
+packages reads (`pandas.Timestamp.now()`), nor `time.monotonic`.  `use_random_seed` seeds the
+generators.  Both restore everything at the end.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class UserCode:
     """The user's code that some objects reach, and the values that it keeps outside of state.
 
     Args:
-        *subjects: Functions of operators, or anything that they hold.
+        *subjects: Functions of operators, or anything that they refer to.
     """
 
     def __init__(self, *subjects: Any) -> None:
@@ -46,7 +48,7 @@ class UserCode:
         while waiting:
             subject = waiting.pop()
             if id(subject) not in self._seen and not isinstance(subject, _PLAIN):
-                self._seen[id(subject)] = subject  # held, so that no other object gets its id
+                self._seen[id(subject)] = subject  # a reference, so that no other gets its id
                 waiting += [value for _, value in _held(subject)]
 
     @property
@@ -56,7 +58,7 @@ class UserCode:
 
     @property
     def names(self) -> set[str]:
-        """The names that the code uses, those of attributes included."""
+        """The names that the code uses, including names of attributes."""
         return {name for each in self.functions for name in _names(each.__code__)}
 
     def namespaces(self) -> list[dict[str, Any]]:
@@ -66,13 +68,13 @@ class UserCode:
         return list({id(each): each for each in found}.values())
 
     def digest_kept(self) -> dict[str, bytes | str]:
-        """Return a digest of each value that is kept outside of state, by what a user calls it."""
+        """Return a digest of each value that is kept outside of state, by its name for users."""
         held = (pair for each in list(self._seen.values()) for pair in _held(each))
         return {name: _digest(value) for name, value in held if name and _is_data(value)}
 
 
 def _held(subject: Any) -> Iterator[tuple[str, Any]]:
-    """Return what a subject leads to, with a name in words if it may be a value that is kept."""
+    """Yield the objects that a subject refers to, each with a name if it may be a kept value."""
     if isinstance(subject, FunctionType):
         yield from _held_by_function(subject)
     elif isinstance(subject, type):
@@ -102,7 +104,7 @@ def _attributes(subject: Any) -> dict[str, Any]:
 def _held_by_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
     code, known = function.__code__, function.__globals__
     for variable, cell in zip(code.co_freevars, function.__closure__ or ()):
-        with suppress(ValueError):  # not filled yet
+        with suppress(ValueError):  # the variable has no value yet
             yield f"`{variable}`, a variable around {function.__name__},", cell.cell_contents
     if _is_users(function):
         for name in sorted(_names(code) & known.keys()):
@@ -136,7 +138,7 @@ def _digest(value: Any) -> bytes | str:
     dumps: Callable[[Any], bytes] = cloudpickle.dumps
     try:
         return dumps(value)
-    except Exception:  # a lock, a connection, a state within a list
+    except Exception:  # such as for a lock, a connection, or a state within a list
         return repr(value)
 
 
@@ -147,8 +149,8 @@ class _Clock:
     """The clock that user code reads.
 
     Attributes:
-        offset: How far it is ahead, in seconds.
-        stands_at: Where it stands still, in seconds since 1970; None if it runs.
+        offset: How far the clock is ahead, in seconds.
+        stands_at: The time at which it stands still, in seconds since 1970.  None if it runs.
     """
 
     def __init__(self) -> None:
@@ -164,7 +166,7 @@ CLOCK: Final = _Clock()
 
 
 class _SameInstances(type):
-    """Has the instances and subclasses of the class that it stands for."""
+    """Metaclass of a stand-in that takes the original's instances and subclasses for its own."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])
@@ -222,10 +224,11 @@ def move_clocks(namespaces: Iterable[dict[str, Any]]) -> Iterator[None]:
     """Let user code read `CLOCK`.
 
     Args:
-        namespaces: The global names of its modules.
+        namespaces: The global names of the user's modules, in which clocks are replaced.
     """
     module = ModuleType("datetime")
     vars(module).update({**vars(dt), "datetime": _Datetime, "date": _Date})
+    # Code may have imported a clock under any name, so replace by identity and not by name.
     real = {name: getattr(time, name) for name in _OF_TIME}
     instead: dict[int, Any] = {id(each): _by_clock(name, each) for name, each in real.items()}
     instead |= {id(dt): module, id(dt.datetime): _Datetime, id(dt.date): _Date}
@@ -250,10 +253,10 @@ def move_clocks(namespaces: Iterable[dict[str, Any]]) -> Iterator[None]:
 
 @contextmanager
 def use_random_seed(seed: int) -> Iterator[None]:
-    """Seed the generators that functions draw from, and put them back.
+    """Seed the generators that functions draw from, and restore them at the end.
 
     Args:
-        seed: For `random`, for NumPy's global generator, and for what `os.urandom` gives.
+        seed: Seed of `random`, of NumPy's global generator, and of `os.urandom`.
     """
     numbers = random.Random(seed)
     state, urandom = random.getstate(), os.urandom
@@ -274,5 +277,5 @@ def use_random_seed(seed: int) -> Iterator[None]:
 
 def _set_system_source(source: Callable[[int], bytes]) -> None:
     os.urandom = source
-    # `random.SystemRandom` and `secrets` know it by a name of their own.
+    # `random.SystemRandom` and `secrets` use this second name of it.
     random._urandom = source  # type: ignore[attr-defined]

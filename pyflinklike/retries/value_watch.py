@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of records, and of values read from state, that are lost.
+"""Finds changes to records, and to values that were read from state, that are lost.
 
-A value that was read is the function's own copy, on every backend.  A change of it is lost unless
-it is written back, in every run alike.  So no retry shows it, but a copy made before does.
+On every backend, a function that reads a value gets a copy.  If it changes the copy, the change is
+lost unless the function writes it back.  It is lost in every run alike, so comparing runs does not
+show the mistake.  Instead, a `ValueWatch` copies each value when it is read, and compares the two
+after the call.
 """
 
 from __future__ import annotations
@@ -42,10 +44,10 @@ _OF_MANY: Final = ("items", "values")
 
 
 class ValueWatch:
-    """Remembers what a function was given and has read, and compares it after each call.
+    """Remembers the values that a function gets and reads, and compares them after each call.
 
     Attributes:
-        found: What was changed, in words.
+        found: The changes that were found, in words.
     """
 
     def __init__(self) -> None:
@@ -53,7 +55,7 @@ class ValueWatch:
         self._read: dict[int, list[tuple[str, Any, bytes]]] = {}
 
     def begin(self, name: str, records: Iterable[Any]) -> Callable[[], None]:
-        """Remember records that a function is given, and return what compares everything at the end.
+        """Remember the records of a function, and return a function that compares everything.
 
         Args:
             name: The name of the function.
@@ -72,7 +74,7 @@ class ValueWatch:
         return end
 
     def end_call(self) -> None:
-        """Compare what the last call has read; the operator calls this before every call."""
+        """Compare the values that the last call read; the operator calls this before each call."""
         for notes in self._read.values():
             self._compare(notes)
         self._read.clear()
@@ -117,7 +119,7 @@ class ValueWatch:
     def _writing(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def write(state: Any, *args: Any) -> None:
             method(state, *args)
-            # A function that writes has seen to what it read before.
+            # A write may store a value that was read before, so forget the reads of this state.
             what = f"a value is changed after it was written to the state {state.name!r}"
             self._read[id(state)] = [note for each in args for note in _notes(what, each)]
 
@@ -125,7 +127,7 @@ class ValueWatch:
 
 
 class _Noted:
-    """Values that are noted while they are iterated."""
+    """Values that are noted during iteration."""
 
     def __init__(self, values: Iterable[Any], note: Callable[[Any], None]) -> None:
         self._values, self._note = values, note
@@ -144,5 +146,5 @@ def _notes(what: str, value: Any) -> list[tuple[str, Any, bytes]]:
 def _copy(value: Any) -> bytes | None:
     try:
         return pickle.dumps(value)
-    except Exception:  # nothing to compare it with
+    except Exception:  # a value that does not pickle cannot be compared
         return None

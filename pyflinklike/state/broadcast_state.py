@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Broadcast state: a map that belongs to no key, and is the same for all.
 
-Names are those of `pyflink.datastream`.  As in Flink, the state lives as long as the job and does
-not expire.
+Names are as in `pyflink.datastream`.  As in Flink, the state lives as long as the job and does not
+expire.  Each key group stores a copy (`REPLICATED`), so that a savepoint can be divided.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ReadOnlyBroadcastState(Generic[K, V]):
     A value that is read is a copy: changing it changes nothing in the state.
 
     Args:
-        entries: The map that keeps them.
+        entries: The map that holds the entries.
     """
 
     __slots__ = ("_entries",)
@@ -79,7 +79,7 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
     __slots__ = ()
 
     def put(self, key: K, value: V) -> None:
-        """Store a value under a key; None is a value where the type takes it.
+        """Store a value under a key; None is a value if the type allows it.
 
         Raises:
             StateValueError: The key is None, or either does not fit its type.
@@ -87,7 +87,7 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
         self._entries.put(key, value)
 
     def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
-        """Store every item of a mapping, all or (where one is refused) none.
+        """Store every item of a mapping; if one is refused, nothing is stored.
 
         Raises:
             StateValueError: A key is None, or a key or value does not fit its type.
@@ -95,7 +95,7 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
         self._entries.put_all(dict_value)
 
     def remove(self, key: K) -> None:
-        """Remove a key; nothing happens where it is missing."""
+        """Remove a key; if it is missing, this does nothing."""
         self._entries.remove(key)
 
     def clear(self) -> None:
@@ -110,8 +110,8 @@ def broadcast_spec(descriptor: MapStateDescriptor[K, V]) -> TableSpec:
     """Return the declaration of a broadcast state's table, for the backend and the log.
 
     Raises:
-        DeclarationTypeError: The descriptor is no `MapStateDescriptor`.
-        DeclarationValueError: Its entries would expire.
+        DeclarationTypeError: The descriptor is not a `MapStateDescriptor`.
+        DeclarationValueError: The descriptor has a TTL.
     """
     if not isinstance(descriptor, MapStateDescriptor):
         remedy = instance_of(MapStateDescriptor, descriptor, "a broadcast state is a map")

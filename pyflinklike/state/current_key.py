@@ -23,10 +23,10 @@ __all__ = [
 
 
 class _NoKey:
-    """Stands for the current key while there is none.
+    """Stands for the current key while no key is current.
 
-    Every access hashes the current key, and this one refuses to be hashed.  So any access outside a
-    keyed call raises the right error, and other accesses pay nothing for the check.
+    Every access hashes the current key, and this object refuses to be hashed.  So any access
+    outside a keyed call raises the right error, and other accesses pay nothing for the check.
     """
 
     def __hash__(self) -> int:
@@ -44,12 +44,12 @@ NO_KEY: Final = _NoKey()
 
 
 class _NoNamespace:
-    """Stands for the current namespace while there is none; see `_NoKey`."""
+    """Stands for the current namespace while no namespace is current; see `_NoKey`."""
 
     def __hash__(self) -> int:
         msg = (
             "state and timers of a window can only be used while that window is worked on, "
-            "got an access with no current window; use them within the call they were handed to"
+            "got an access with no current window; use them within the call that gets them"
         )
         raise StateAccessError(msg)
 
@@ -62,12 +62,12 @@ NO_NAMESPACE: Final = _NoNamespace()
 
 @attrs.define
 class CurrentKey:
-    """The current key of one operator, in its frozen form; all its tables look here.
+    """The current key of one operator, in its frozen form; all tables of the operator read it.
 
     Args:
-        key: The frozen key.
+        key: The frozen key, or `NO_KEY` outside a keyed call.
         namespace: The frozen namespace, which divides the state of the key further; only
-            namespaced tables look at it.
+            namespaced tables read it.
     """
 
     key: Hashable = NO_KEY
@@ -83,12 +83,12 @@ class TableKey(Protocol):
 
 
 GROUP_KEY: Final = None
-"""Stands for the key where entries belong to the key group; no key is None."""
+"""Stands for the key if entries belong to the key group; a key of the user is never None."""
 
 
 @attrs.frozen
 class KeyOfGroup:
-    """One key for all keys of a group, while any is current."""
+    """One key for all keys of a group, for access while any key is current."""
 
     _current: CurrentKey
 
@@ -100,7 +100,7 @@ class KeyOfGroup:
 
 
 class KeyAtAnyTime:
-    """One key for all keys of a group, also while none is current."""
+    """One key for all keys of a group, for access even while no key is current."""
 
     key = GROUP_KEY
 
@@ -113,7 +113,7 @@ class NamespacedKey:
 
     @property
     def key(self) -> tuple[Hashable, Hashable]:
-        """The pair; hashing it refuses an access where either is missing."""
+        """The pair; hashing it refuses an access if either is missing."""
         current = self._current
         return current.key, current.namespace
 

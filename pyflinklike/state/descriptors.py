@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """State descriptors, by which a function declares the states that it wants.
 
-Two declarations of one name give the same state if they agree in kind, types and TTL, where Flink
-silently keeps the first one.  The function that folds is not compared: as in Flink, the first
-stays. Descriptors compare by value, but `enable_time_to_live` changes the descriptor and returns
-None, as PyFlink's does.
+A function may declare the same name twice.  If the two agree in kind, types and TTL, they give the
+same state; if not, we refuse the second, while Flink silently keeps the first.  The function that
+folds is not compared: as in Flink, the first one stays.
+
+Descriptors compare by value.  But `enable_time_to_live` changes the descriptor and returns None, as
+in PyFlink.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ class StateDescriptor(Generic[T_co]):
     """Name, type and TTL of a state; generic in the state it declares.
 
     Args:
-        name: Unique within the function.
-        type_info: Type of what is stored.
+        name: Name of the state, unique within the function.
+        type_info: Type of the stored value; for a list or map, of the whole list or map.
 
     Raises:
         DeclarationValueError: The name is None or empty.
@@ -84,7 +86,7 @@ class StateDescriptor(Generic[T_co]):
     def enable_time_to_live(self, ttl_config: StateTtlConfig | None) -> None:
         """Let entries of the state expire; a disabled config or None turns it off again.
 
-        It is called before `open` obtains the state; a change after that is refused when `open` ends.
+        Call it before `open` obtains the state; `open` refuses a later change when it ends.
 
         Raises:
             DeclarationTypeError: The argument is not a `StateTtlConfig`.
@@ -100,7 +102,7 @@ class StateDescriptor(Generic[T_co]):
 
     @property
     def ttl_config(self) -> StateTtlConfig | None:
-        """The TTL, or None where entries do not expire."""
+        """The TTL, or None if entries do not expire."""
         return self._ttl_config
 
     def _declaration(self) -> tuple[Any, ...]:
@@ -115,7 +117,7 @@ class StateDescriptor(Generic[T_co]):
         return self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        # Without the TTL, which `enable_time_to_live` may change later.
+        # Leave out the TTL, which `enable_time_to_live` may change later.
         return hash((type(self), self.name))
 
     def __repr__(self) -> str:
@@ -142,7 +144,12 @@ class StateDescriptor(Generic[T_co]):
 
 
 class ValueStateDescriptor(StateDescriptor[ValueState[T]]):
-    """The declaration of a `ValueState`."""
+    """The declaration of a `ValueState`.
+
+    def open(self, runtime_context):
+        descriptor = ValueStateDescriptor("count", Types.LONG())
+        self.count = runtime_context.get_state(descriptor)
+    """
 
     kind = "value"
     shape = Shape.SINGLE
@@ -201,7 +208,7 @@ class ReducingStateDescriptor(StateDescriptor[ReducingState[T]]):
     """The declaration of a `ReducingState`.
 
     Args:
-        name: Unique within the function.
+        name: Name of the state, unique within the function.
         reduce_function: A `ReduceFunction` or a callable of two values.
         type_info: Type of the values.
     """
@@ -229,7 +236,7 @@ class ReducingStateDescriptor(StateDescriptor[ReducingState[T]]):
     def state(self, table: Table) -> ReducingState[T]:
         """Make the state over a table made for `spec`."""
         declared = self._declared_function
-        # A callable is called itself: its wrapper would be one more call for each element.
+        # Use a callable itself, because its wrapper would cost one more call for each element.
         reduce = declared.reduce if isinstance(declared, ReduceFunction) else declared
         return ReducingState(self.name, table, self.type_info, reduce)
 
@@ -238,8 +245,8 @@ class AggregatingStateDescriptor(StateDescriptor[AggregatingState[IN, OUT]], Gen
     """The declaration of an `AggregatingState`.
 
     Args:
-        name: Unique within the function.
-        agg_function: An `AggregateFunction`.
+        name: Name of the state, unique within the function.
+        agg_function: The function that makes, fills and merges accumulators.
         state_type_info: Type of the accumulator.
     """
 

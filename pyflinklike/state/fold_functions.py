@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The classes that users subclass to fold values, and the base of all user functions.
 
-`check_methods` compares what a user wrote with the method that it overrides, once, before anything
-runs: with how many arguments the runtime calls it, and that it is no coroutine.
+A mistake in a method's signature would show only at its first call, maybe hours later in a window
+that closes or a timer.  So `check_methods` compares each method of a user's class with the method
+that it overrides, once, before anything runs: it must take the arguments with which the runtime
+calls it, and it must not be a coroutine.
 """
 
 from __future__ import annotations
@@ -48,32 +50,32 @@ class Function:
         """Prepare the function before its first element, and obtain the states.
 
         On a Spark stream this is called once in each Python worker for a run of the query: the
-        function stays open from one micro-batch to the next.  There is no current key yet, so states
-        can be obtained but not read.
+        function stays open from one micro-batch to the next.  There is no current key yet, so
+        states can be obtained but not read.
         """
 
     def close(self) -> None:
-        """Release what `open` took, once after the last element.
+        """Release the resources that `open` took, once after the last element.
 
-        It is not called where Spark ends a worker, as it does with the workers of a stream.
+        Spark may end the workers of a stream at any time; `close` is not called then.
         """
 
 
 def adopt(given: Any, kind: type) -> Any:
     """Return an object that has the methods of a class as an instance of the class.
 
-    PyFlink calls such methods, and asks for no base class, so a program may leave it out.
+    PyFlink calls such methods without checking for a base class, so a program may leave it out.
 
     Args:
-        given: The object.
+        given: An object of the user, with or without the base class.
         kind: A class with abstract methods.
 
     Returns:
-        An object that calls the methods of `given`; `given` itself if it is an instance, is a class,
-        is a function of another kind, or has no such method.
+        An object that calls the methods of `given`.  It is `given` itself if that is an instance of
+        `kind`, a class, a function of another kind, or has no abstract method of `kind`.
 
     Raises:
-        DeclarationTypeError: It has some of the abstract methods, and lacks others.
+        DeclarationTypeError: The object has some of the abstract methods, and lacks others.
     """
     if isinstance(given, (kind, type)) or _is_of_a_kind(given):
         return given
@@ -97,7 +99,7 @@ def adopt(given: Any, kind: type) -> Any:
 
 
 def _is_of_a_kind(given: object) -> bool:
-    """Return whether an object is a function of a class of this library, beside the base of all."""
+    """Return whether an object is a function of a class of ours other than `Function` itself."""
     package = __name__.partition(".")[0]
     return isinstance(given, Function) and any(
         issubclass(each, Function)
@@ -115,7 +117,8 @@ def _methods_of(kind: type) -> list[str]:
 class ReduceFunction(Function, ABC, Generic[T]):
     """Folds two values into one of the same type, for `ReducingState`.
 
-    The brackets of `ReduceFunction[int]` tell a type checker the type of the values; they are optional.
+    The brackets of `ReduceFunction[int]` give a type checker the type of the values; they are
+    optional.
     """
 
     @abstractmethod
@@ -125,7 +128,7 @@ class ReduceFunction(Function, ABC, Generic[T]):
     def fixed(self) -> str | None:
         """Return a description that a restart may not change, such as "sum('n')".
 
-        None if there is none, as for code of the user.
+        None if any change is allowed, as for code of the user.
         """
         return None
 
@@ -133,10 +136,10 @@ class ReduceFunction(Function, ABC, Generic[T]):
         self,
         type_info: TypeInformation,  # noqa: ARG002
     ) -> Callable[[Sequence[T]], T] | None:
-        """Return what folds many elements to the very result of `reduce` one after another.
+        """Return a function that folds many elements at once, with the same result as `reduce`.
 
-        It takes elements that are stored as they are, and may raise where `reduce` raises.  None if
-        the elements cannot be folded together, as by code of the user.
+        The function takes elements whose stored form is the user's form, and may raise if `reduce`
+        would.  None if the elements must be folded one by one, as by code of the user.
 
         Args:
             type_info: The type of the elements, in which the fold is stored after each of them.
@@ -144,7 +147,7 @@ class ReduceFunction(Function, ABC, Generic[T]):
         return None
 
     def folded_field(self, names: Sequence[str]) -> str | None:  # noqa: ARG002
-        """Return the name of the field that it folds, if it knows that field by position only.
+        """Return the name of the folded field if the function knows the field by position only.
 
         Args:
             names: The names of the fields of an element.
@@ -172,13 +175,13 @@ def as_reduce_function(
     """Return a `ReduceFunction` as it is, and another callable wrapped into one.
 
     Raises:
-        DeclarationTypeError: The argument is neither, or the class of a `ReduceFunction` instead
-            of an instance; or it cannot be called with two values.
+        DeclarationTypeError: The argument is neither, or is a subclass of `ReduceFunction` instead
+            of an instance, or cannot be called with two values.
     """
     if isinstance(function, ReduceFunction):
         return check_methods(function)
     given: Any = function
-    # A class is callable, so PyFlink wraps it, and fails at the second element.
+    # A class is callable, so PyFlink would wrap it, and fail at the second element.
     is_its_class = isinstance(given, type) and issubclass(given, ReduceFunction)
     if callable(given) and not is_its_class:
         return check_methods(ReduceFunctionWrapper(given))
@@ -190,7 +193,7 @@ def as_reduce_function(
 class AggregateFunction(Function, ABC, Generic[IN, ACC, OUT]):
     """Folds values into an accumulator of another type, for `AggregatingState`.
 
-    The brackets of `AggregateFunction[int, Row, float]` tell a type checker the types of values,
+    The brackets of `AggregateFunction[int, Row, float]` give a type checker the types of values,
     accumulator and result; they are optional.
     """
 
@@ -214,7 +217,7 @@ class AggregateFunction(Function, ABC, Generic[IN, ACC, OUT]):
 def not_returned(method: str, function: Any) -> StateValueError:
     """Return the error for a function whose `reduce`, `add` or `merge` has returned None.
 
-    In Flink that empties the state on some backends; mostly it is a `return` that was forgotten.
+    In Flink, None empties the state on some backends.  Most often, a `return` was forgotten.
 
     Args:
         method: The name of the method.
@@ -224,8 +227,8 @@ def not_returned(method: str, function: Any) -> StateValueError:
     named = isinstance(function, Function)
     name = type(function).__qualname__ if named else short_repr(function)
     return StateValueError(
-        f"what {method} makes of the elements is never None, got None from {name}; see that it "
-        "returns what it made"
+        f"{method} must return the folded value and not None, got None from {name}; check that "
+        "each path through it has a return"
     )
 
 
@@ -251,13 +254,14 @@ def check_methods(function: F) -> F:
             takes = code.co_varnames[1 : code.co_argcount]
             is_async = inspect.iscoroutinefunction(rule)
             check_call(method, name, takes, is_async=is_async)
-    if not _is_ours(kind):  # the methods of a wrapper of ours differ from one to the next
+    # Instances of a wrapper of ours have different methods, so each of them must be checked.
+    if not _is_ours(kind):
         _CHECKED.add(kind)
     return function
 
 
 def _rules(kind: type) -> Iterator[tuple[str, FunctionType]]:
-    """Yield the methods of ours that a class has, by name, each as the nearest class of ours has it."""
+    """Yield the methods that a class has from classes of ours, by name; the nearest class counts."""
     seen = set()
     for each in kind.__mro__:
         if _is_ours(each):
@@ -272,18 +276,18 @@ def _is_ours(thing: Any) -> bool:
 
 
 def check_call(call: Any, name: str, takes: Sequence[str], *, is_async: bool = False) -> None:
-    """Check that a user's callable can be called with so many arguments, and is no coroutine.
+    """Check that a user's callable can be called with these arguments, and is no coroutine.
 
-    A callable that tells no signature passes, as some that are written in C.
+    A callable without a signature passes, such as some that are written in C.
 
     Args:
-        call: The callable.
+        call: A method, function or other callable of the user.
         name: The name of the method that it overrides, or of the argument, for messages.
         takes: The names of the arguments with which it is called.
         is_async: Whether it may be a coroutine.
 
     Raises:
-        DeclarationTypeError: It cannot be called with them, or is a coroutine.
+        DeclarationTypeError: The callable does not take the arguments, or is a coroutine.
     """
     is_method = inspect.ismethod(call)
     called = f"{type(call.__self__).__qualname__}.{name}" if is_method else name
@@ -294,9 +298,9 @@ def check_call(call: Any, name: str, takes: Sequence[str], *, is_async: bool = F
         )
         raise DeclarationTypeError(msg)
     if getattr(call, "__signature__", None) is not None:
-        return  # it is what the callable claims, and not what it takes
+        return  # such as of a mock: the attribute need not be what the callable takes
     try:
-        # A decorator is called, and not the function that it wraps.
+        # The runtime calls the decorator, and not the function that it wraps.
         signature = inspect.signature(call, follow_wrapped=False)
     except (TypeError, ValueError):
         return

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The five keyed states, each written once over a `Table`: value, list, map, reducing, aggregating.
 
-A state turns what the user hands over into the immutable form of its type (`freeze`), and what it
-reads into the user's own copy (`thaw`).  It knows neither whether its table expires entries nor
-where they are stored.  A TTL is that of a list's element or a map's entry, else that of the key's
-one value.
+A state converts a value that the user stores into the immutable form of its type (`freeze`), and a
+value that it reads into a copy for the user (`thaw`).  So a user who changes an object after
+storing or reading it changes nothing in the state.  A state does not know whether its table expires
+entries, nor in which backend they are.  With a TTL, each element of a list and each entry of a map
+expires separately; other states have one value per key.
 
-Names and signatures are PyFlink's (`pyflink.datastream.state`); where PyFlink's process mode
-differs from Flink's heap backend, the behaviour is that of the heap backend.
+Names and signatures are PyFlink's (`pyflink.datastream.state`).  If PyFlink's process mode and
+Flink's heap backend behave differently, we do as the heap backend.
 """
 
 from __future__ import annotations
@@ -53,18 +54,18 @@ class State:
     def __init__(self, name: str, table: Table, type_info: TypeInformation) -> None:
         self.name = name
         self._table = table
-        # Looked up once: these are called for every record.
+        # Look these up once, because they are called for every record.
         self._get = table.get
         self._put = table.put
         self._freeze = type_info.freeze
-        # None where both forms are one object, as of ints and strings: a read is a call less.
+        # None if both forms are one object, as for ints and strings: that saves a call per read.
         self._thaw = None if type_info.is_identity else type_info.thaw
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
     def clear(self) -> None:
-        """Remove what is stored under the current key."""
+        """Remove everything that is stored under the current key."""
         self._table.clear()
 
     def _frozen(self, value: Any) -> Any:
@@ -98,15 +99,16 @@ class AppendingState(State, Generic[IN, OUT]):
         """Add an element."""
         raise NotImplementedError
 
-    # For programs that add many elements under a key at once.  What `_prepare` returns is stored by
-    # `_store`; where it raises, nothing has changed.
+    # These two are for programs of ours that add many elements under a key at once.  `_prepare` may
+    # call user code and raise, and changes nothing; `_store` stores its result and cannot fail.
 
     def _prepare(self, values: Iterable[IN], fold: Callable[[Any, Any], Any] | None) -> Any:
-        """Return what `add` of each element in turn would store; nothing is stored yet.
+        """Return the value that `add` of each element in turn would store, without storing it.
 
         Args:
-            values: The elements, of which there is at least one.
-            fold: The function that `add` calls, without what checks its results; None of a list.
+            values: At least one element.
+            fold: The function that `add` calls, without the checks of its results.  None for a
+                list.
 
         Raises:
             StateValueError: `add` would raise it for an element, or a result of `fold` is None.
@@ -114,7 +116,7 @@ class AppendingState(State, Generic[IN, OUT]):
         raise NotImplementedError
 
     def _store(self, prepared: Any) -> None:
-        """Store what `_prepare` returned under the same key."""
+        """Store the result of `_prepare` under the same key."""
         raise NotImplementedError
 
 
@@ -129,8 +131,8 @@ class MergingState(AppendingState[IN, OUT]):
         """Move the contents of some namespaces into another one.
 
         Args:
-            table: The state's table without the layer of its TTL: what a list holds keeps its age.
-            current: Gets other namespaces.
+            table: The state's table without the layer of its TTL, so that elements keep their age.
+            current: The current key, whose namespace this method changes.
             target: Namespace that gets the contents.
             sources: Namespaces that lose them.
         """
@@ -143,9 +145,9 @@ class ValueState(State, Generic[T]):
     __slots__ = ()
 
     def value(self) -> T | None:
-        """Return the value, or None where there is none.
+        """Return the value, or None if the state is empty.
 
-        The value is the caller's own: changing it has no effect until `update`.
+        The value is a copy: changing it has no effect until `update`.
         """
         stored = self._get(None)
         if stored is MISSING:
@@ -182,10 +184,10 @@ class ListState(MergingState[T, Iterable[T]]):
         self._append = table.append
 
     def get(self) -> Iterable[T]:
-        """Return the elements in the order they were added: never None, iterable again and again.
+        """Return the elements in the order they were added: never None, iterable many times.
 
-        It is the list as it was at this call; with a TTL, each element is judged when it is
-        reached.
+        Later writes do not change the result.  With a TTL, each element is checked when the
+        iteration reaches it.
         """
         return _Elements(self._table.elements(), self._thaw)
 
@@ -207,7 +209,7 @@ class ListState(MergingState[T, Iterable[T]]):
         self._append(stored)
 
     def add_all(self, values: Iterable[T]) -> None:
-        """Append elements, all or (where one is refused) none.
+        """Append elements; if one is refused, none is appended.
 
         Raises:
             StateValueError: `values`, or one of them, is None or does not fit.
@@ -260,7 +262,7 @@ class ListState(MergingState[T, Iterable[T]]):
                 "call add() for a single one"
             )
             raise StateValueError(msg)
-        # All are frozen before the first is stored: where one is refused, none is.
+        # Freeze all before the first is stored, so that one bad element leaves the state as it was.
         return [self._frozen_element(value) for value in values]
 
     def _frozen_element(self, value: T) -> Any:
@@ -270,7 +272,7 @@ class ListState(MergingState[T, Iterable[T]]):
 
 
 class _Elements:
-    """Elements thawed while they are iterated; an iterable of one kind for every type."""
+    """The elements of a list, thawed during iteration; the same class for every type."""
 
     def __init__(self, stored: Iterable[Any], thaw: Callable[[Any], Any] | None) -> None:
         self._stored = stored
@@ -308,7 +310,7 @@ class MapState(State, Generic[K, V]):
         return stored if self._thaw is None else self._thaw(stored)  # type: ignore[no-any-return]
 
     def put(self, key: K, value: V) -> None:
-        """Store a value under a user key; None is a value where the type takes it.
+        """Store a value under a user key; None is a value if the type allows it.
 
         Raises:
             StateValueError: The key is None, or either does not fit its type.
@@ -320,7 +322,7 @@ class MapState(State, Generic[K, V]):
         self._put(user_key, stored)
 
     def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
-        """Store every item of a mapping, all or (where one is refused) none.
+        """Store every item of a mapping; if one is refused, nothing is stored.
 
         Raises:
             StateValueError: A key is None, or a key or value does not fit its type.
@@ -328,11 +330,11 @@ class MapState(State, Generic[K, V]):
         if dict_value is None:
             return
         pairs = dict_value.items() if isinstance(dict_value, Mapping) else dict_value
-        # All are frozen before the first is stored: where one is refused, none is.
+        # Freeze all before the first is stored, so that one bad item leaves the state as it was.
         self._table.multi_put([(self._frozen_key(k), self._frozen(v)) for k, v in pairs])
 
     def remove(self, key: K) -> None:
-        """Remove a user key; nothing happens where it is missing."""
+        """Remove a user key; if it is missing, this does nothing."""
         self._table.delete(self._frozen_key(key))
 
     def contains(self, key: K) -> bool:
@@ -352,7 +354,7 @@ class MapState(State, Generic[K, V]):
         return _Part(self.items(), 1)
 
     def is_empty(self) -> bool:
-        """Return whether no entry is stored; expired ones still stored count, as in Flink."""
+        """Return whether no entry is stored; expired entries that are still stored count."""
         return self._table.is_empty()
 
     __getitem__ = get
@@ -407,11 +409,11 @@ def _identity(value: Any) -> Any:
 
 
 ITERABLES = (_Elements, _Items, _Part)
-"""The classes of what states give to be iterated."""
+"""The classes of the iterables that states return."""
 
 
 class _FoldingState(MergingState[IN, OUT]):
-    """A state of one value for each key, two of which can be made one."""
+    """A state of one value for each key, with a way to merge two values."""
 
     __slots__ = ()
 
@@ -419,7 +421,7 @@ class _FoldingState(MergingState[IN, OUT]):
         self._put(None, prepared)
 
     def _merge(self, first: Any, second: Any) -> Any:
-        """Return the value that two stored values make, in the user's form."""
+        """Merge two values, in the user's form."""
         raise NotImplementedError
 
     def _no_merger(self) -> StateValueError:
@@ -466,7 +468,7 @@ class ReducingState(_FoldingState[T, T | None]):
         self._reduce = reduce
 
     def get(self) -> T | None:
-        """Return the elements reduced so far, or None where there are none."""
+        """Return the elements reduced so far, or None if the state is empty."""
         stored = self._get(None)
         if stored is MISSING:
             return None
@@ -506,10 +508,10 @@ class ReducingState(_FoldingState[T, T | None]):
         for value in values:
             if value is None:
                 raise self._none_refusal("an element")
-            frozen = freeze(value)  # so that an element that does not fit is refused
+            frozen = freeze(value)  # also refuses an element that does not fit
             if stored is not MISSING:
-                # Each step freezes and thaws, as it does where each element is added by itself: what
-                # the function gets is never what it was given before.
+                # Freeze and thaw at each step, as `add` does: the function may keep and change an
+                # object that it returned, so it must get a copy of it.
                 reduced = fold(stored if thaw is None else thaw(stored), value)
                 if reduced is None:
                     raise self._refusal(not_returned("reduce", self._reduce))
@@ -518,11 +520,11 @@ class ReducingState(_FoldingState[T, T | None]):
         return stored
 
     def _prepare_stored(self, values: Sequence[T], fold: Callable[[Sequence[T]], T]) -> Any:
-        """Return what `_prepare` would of elements that are stored as they are.
+        """Do as `_prepare`, for elements whose stored form is the user's form.
 
         Args:
-            values: The elements, of which there is at least one.
-            fold: Folds many of them at once, as `ReduceFunction.make_stored_fold`.
+            values: At least one element.
+            fold: A function that folds many at once, from `ReduceFunction.make_stored_fold`.
         """
         stored = self._get(None)
         if stored is not MISSING:
@@ -537,7 +539,7 @@ class ReducingState(_FoldingState[T, T | None]):
 
 
 class AggregatingState(_FoldingState[IN, OUT | None]):
-    """An accumulator for each key with a result of its own, as Flink's AggregatingState."""
+    """An accumulator for each key, and a result made from it, as Flink's AggregatingState."""
 
     __slots__ = ("_function",)
 
@@ -552,7 +554,7 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
         self._function = function
 
     def get(self) -> OUT | None:
-        """Return `get_result` of the accumulator, or None where nothing was added."""
+        """Return `get_result` of the accumulator, or None if nothing was added."""
         stored = self._get(None)
         if stored is MISSING:
             return None
@@ -567,19 +569,20 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
     def _blame_another(self, error: Exception, stored: Any) -> None:
         """Note in an error that the accumulator looks like another function's, if it does.
 
-        A pickled accumulator of any function can be restored by any other: only the function fails.
+        All pickled accumulators have the same type to us, so a restore cannot notice that another
+        function made one.  Only the call of the function fails.
         """
         try:
             accumulator = stored if self._thaw is None else self._thaw(stored)
             new = self._function.create_accumulator()
-        except Exception:  # the error at hand is the one to report
+        except Exception:  # report the first error and not this one
             return
         numbers = isinstance(accumulator, (int, float)) and isinstance(new, (int, float))
         if not numbers and new is not None and type(accumulator) is not type(new):
             hint = (
-                f"; the accumulator that was kept is {short_repr(accumulator)}, and create_accumulator gives "
-                f"{short_repr(new)}: if another aggregate kept it, give this one a uid or state name "
-                "of its own, and both an accumulator_type, so that this is refused at the start"
+                f"; the stored accumulator is {short_repr(accumulator)}, but create_accumulator returns "
+                f"{short_repr(new)}: if another aggregate stored it, give this one its own uid or "
+                "state name, and give both an accumulator_type, so that a restore checks it"
             )
             with suppress(Exception):
                 error.state_hint = hint  # type: ignore[attr-defined]
@@ -588,7 +591,8 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
         """Store `add(value, accumulator)`, starting from `create_accumulator()`.
 
         Raises:
-            StateValueError: The element is None, or the accumulator is None or does not fit its type.
+            StateValueError: The element is None, or the accumulator is None or does not fit its
+                type.
         """
         if value is None:
             raise self._none_refusal("an element")
@@ -641,8 +645,8 @@ class AggregatingState(_FoldingState[IN, OUT | None]):
 
 
 def _blame(state: State, error: Exception) -> None:
-    """Note in the error of a state's function which state it is."""
-    # The class of the error may take no attributes, as a frozen dataclass.
+    """Note the state's name in an error that its function raised."""
+    # Some classes of errors refuse attributes, such as a frozen dataclass.
     with suppress(Exception):
         if not hasattr(error, "state_name"):
             error.state_name = state.name  # type: ignore[attr-defined]
@@ -651,7 +655,8 @@ def _blame(state: State, error: Exception) -> None:
 def field_of_fold(function: ReduceFunction[Any], type_info: TypeInformation) -> tuple[Setting, ...]:
     """Return the field that a function folds as a setting, if it knows the field by position only.
 
-    Another field may stand at that position some day, where elements are rows.
+    If elements are rows and the user reorders their fields, another field is at that position.
+    Stored as a setting, the name shows it.
 
     Args:
         function: The function that folds.

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """States made of a descriptor, a backend and a clock.
 
-This is the one place where TTL is put around a table.
+This is the one place where a TTL is put around a table.
 
-Merging windows move the contents of several namespaces of a state into one.  As by Flink's
-`mergeNamespaces`, lists are joined, and folded values are folded once more: the target's own
-contents first, then those of the sources in their order.  The sources are empty afterwards.
+If windows merge, the contents of several namespaces of a state move into one.  As in Flink's
+`InternalMergingState.mergeNamespaces`, lists are joined, and folded values are folded once more.
+The target's own contents come first, then the contents of the sources in their order.  The sources
+are empty afterwards.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Assembled(Generic[T_co]):
 
     Args:
         kind: Class of the descriptor.
-        declaration: What the descriptor declared then; the user may have changed it since.
+        declaration: The descriptor's declaration at that time; the user may have changed it since.
         state: The state that the user's function gets.
         ttl: The layer that expires its entries, or None.
         table: The table of its entries, below that layer.
@@ -56,7 +57,7 @@ class Assembled(Generic[T_co]):
         return ttl_config
 
     def check(self, descriptor: StateDescriptor[S]) -> S:
-        """Return the state to a second declaration under its name.
+        """Return the state for a second declaration under its name.
 
         Raises:
             DeclarationError: The second declaration differs from the first.
@@ -83,10 +84,10 @@ def assemble(
     """Make the state that a descriptor declares.
 
     Args:
-        descriptor: The declaration.
+        descriptor: The user's declaration of the state.
         tables: The backend that keeps the entries.
-        clock: Tells TTL the time.
-        spec: Declaration of its table, if it is not `descriptor.spec()`.
+        clock: The clock by which entries expire.
+        spec: Declaration of the table.  None means `descriptor.spec()`.
     """
     stored = table = tables.table(spec or descriptor.spec())
     ttl = None
@@ -99,11 +100,11 @@ def assemble(
 def merge_namespaces(
     made: Assembled, current: CurrentKey, target: Hashable, sources: Iterable[Hashable]
 ) -> None:
-    """Move what the current key has in some namespaces into another one.
+    """Move the current key's contents of some namespaces into another one.
 
     Args:
         made: The state, over a namespaced table.
-        current: Has the key; its namespace is the same afterwards.
+        current: The current key; its namespace is the same afterwards.
         target: Frozen namespace that gets the contents.
         sources: Frozen namespaces that lose them.
 

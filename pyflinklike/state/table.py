@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The narrow waist: what states ask of a backend, and all that a backend knows.
+"""The table: the only interface between states and backends.
 
 A state is a handful of *entries* under the *current key*.  A `Table` is the view of one state's
-entries under that key; it knows neither what an entry means nor that there is such a thing as time.
-Above it stand the states, each written once, and TTL, which is a policy on reading an entry.  Below
-it stand the backends, which are blind maps.
+entries under that key.  It does not know the meaning of an entry, nor of time.  Above it are the
+states, each written once, and TTL, which is a rule for reading an entry.  Below it are the
+backends, which are plain maps.  So a new backend needs no code for states or TTL, and a new state
+none for backends.
 
 Three shapes cover every state, so that a backend may store the common one without a nested map:
 
@@ -21,19 +22,19 @@ group, they can be used at any time.  The entries of a *namespaced* table belong
 current key and the current namespace, such as a window.  To a backend that pair is the key, but the
 key group follows from the key alone.
 
-Rules every backend keeps, and `pyflinklike.conformance` checks:
+Every backend keeps these rules, and `pyflinklike.conformance` checks them:
 
 1. Absence is `MISSING`, never `None`; `None` is data.
-2. Entries are immutable values and are handed back equal, of the same types.
-3. `items`, `elements` and `scan` return the entries of the moment when they were called; any change
-   while they are read is allowed.
-4. Where no key is current, every verb raises `StateAccessError`.
-5. A `MAP` table iterates in insertion order (heap) or key order (RocksDB); users are told that it
-   is unspecified.  A `LIST` table iterates by position.
-6. `range` of an ordered table returns the entries of the moment when it was called, in order.
+2. Entries are immutable values.  A table returns an equal value of the same types.
+3. `items`, `elements` and `scan` return the entries at the time of the call; the caller may change
+   the table while it iterates.
+4. If no key is current, every method raises `StateAccessError`.
+5. A `MAP` table iterates in insertion order (heap) or key order (RocksDB); for users, the order is
+   unspecified.  A `LIST` table iterates by position.
+6. `range` of an ordered table returns the entries at the time of the call, in order.
 
-The log gets what changed as `TableChanges`.  A table whose entries lie in columns gives and takes
-`ColumnChanges` instead, which have no object for each entry.
+Changes go to the log as `TableChanges`.  If a table keeps its entries in columns, it gives and
+takes `ColumnChanges` instead, which have no object for each entry.
 """
 
 from __future__ import annotations
@@ -78,19 +79,19 @@ __all__ = [
 RESERVED_PREFIX: Final = "__pyflinklike."
 """Beginning of the names of the runtime's own tables."""
 
-# The kinds of tables whose entries no key owns.  A savepoint merges and divides them by their kind.
+# The kinds of tables whose entries belong to no key.  A savepoint merges and divides them by kind.
 
 REPLICATED: Final = "broadcast"
 """The kind of tables whose entries are the same in every key group."""
 LAYOUT: Final = "layout"
-"""The kind of tables with one number: how long the segments of a store are in the key group."""
+"""The kind of tables with one number: the length of a store's segments in the key group, in ms."""
 
 
 def stream_time_kind(mode: str) -> str:
     """Return the kind of the table in which a store notes its stream time.
 
     Args:
-        mode: The store's `stream_time`.
+        mode: The `stream_time` that the store is declared with, such as "watermark".
     """
     return f"stream time by {mode}"
 
@@ -113,7 +114,7 @@ class _Missing(Enum):
 
 
 MISSING: Final = _Missing.MISSING
-"""Stands for an entry that is not there.  Falsy, and distinct from `None`, which is data."""
+"""Stands for an entry that does not exist.  Falsy, and distinct from `None`, which is data."""
 
 
 class Shape(Enum):
@@ -126,11 +127,11 @@ class Shape(Enum):
 
 @attrs.frozen
 class Setting:
-    """A further thing, beside kind and types, that must stay as it was while state is continued.
+    """A property beside kind and types that must not change while a query goes on with its state.
 
     Args:
         name: Name in words, for messages: "the clock of its TTL".
-        value: What the program says now, in words for messages.
+        value: The program's value, in words for messages.
         accepts: Other values that a log may have been written with.
         remedy: Advice for messages to a user who wants the other value.
     """
@@ -147,22 +148,22 @@ def _by_name(settings: Iterable[Setting]) -> tuple[Setting, ...]:
 
 @attrs.frozen
 class TableSpec:
-    """The knowledge of a backend and the log about one table.
+    """The declaration of one table, for a backend and the log.
 
     Args:
         name: Name of its state or store, unique in the operator.
-        shape: Arrangement of its entries.
-        kind: What the user declared it as, for messages and restore checks.
-        value_type: Type of an entry's value, or None where entries have none.
+        shape: Arrangement of its entries under a key.
+        kind: The kind that the user declared, such as "list", for messages and restore checks.
+        value_type: Type of an entry's value, or None if entries are without values.
         user_key_type: Type of the user keys of a `MAP`, else None.
         paired: Whether an entry is `(number, value)` and not the value alone.  The number is a time
             in ms (of the write under a TTL, of the event in a timestamped store), or in an LRU
             store a count of uses.
         ordered: Whether `range` will be called: a `MAP` under user keys of bytes.
         per_group: Whether the entries belong to the key group and not to a key.
-        nullable: Whether a value may be None whatever its type says.
+        nullable: Whether a value may be None even if its type does not allow it.
         namespace_type: Type of the namespaces of a namespaced table, else None.
-        settings: What else must stay as it was, sorted by name.
+        settings: Everything else that must not change, sorted by name.
     """
 
     name: str
@@ -203,16 +204,16 @@ class Table(Protocol):
         """Store an entry in place of the former one."""
 
     def delete(self, user_key: Hashable) -> None:
-        """Remove an entry; nothing happens where there is none."""
+        """Remove an entry; if it is missing, this does nothing."""
 
     def append(self, entry: Entry) -> None:
         """Put an entry after the last position of a `LIST`."""
 
     def items(self) -> Iterable[tuple[Any, Entry]]:
-        """Return the user keys and entries of now, in order."""
+        """Return the user keys and entries at this moment, in order."""
 
     def elements(self) -> Iterable[Entry]:
-        """Return the entries of now, in order."""
+        """Return the entries at this moment, in order."""
 
     def is_empty(self) -> bool:
         """Return whether there is no entry."""
@@ -229,7 +230,7 @@ class Table(Protocol):
     # Across keys, for the runtime: cleanup, snapshots, counting, timers.
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
-        """Return every (key, user key, entry) of the key group, whatever the current key is."""
+        """Return every (key, user key, entry) of the key group; the current key does not matter."""
 
     def sweep(
         self,
@@ -239,20 +240,21 @@ class Table(Protocol):
     ) -> int:
         """Look at the next entries of the key group, and delete those for which `is_dead` is true.
 
-        Each call goes on where the last one stopped; after the last key a pass begins anew.
+        Each call continues after the last entry of the call before; after the last key, a new pass
+        begins.
 
         Args:
             count: About how many entries to look at; a call does not go beyond the end of a pass.
             is_dead: Returns whether an entry must be deleted.
-            any_dead: Returns whether `is_dead` is true of any of these entries, if that can be told
-                faster than by asking for each; a table need not ask.
+            any_dead: Returns whether `is_dead` is true for any of these entries, faster than by one
+                call each.  A table need not use it.
 
         Returns:
             The number of entries that were deleted.
         """
 
     def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
-        """Delete every entry of the key group for which `is_dead` is true, and return how many."""
+        """Delete every entry of the key group for which `is_dead` is true; return their number."""
 
     def count(self) -> int:
         """Count the entries of the key group in this table."""
@@ -272,10 +274,10 @@ class OrderedTable(Table, Protocol):
         """Return user keys and entries by the unsigned order of the keys' bytes.
 
         Args:
-            begin: Lower bound of the user keys, included; None for the first there is.
-            end: Upper bound, excluded; None for no end.
-            backwards: Whether the last ones come first.
-            limit: Most entries to return; None for all.
+            begin: Lower bound of the user keys, included; None begins at the first.
+            end: Upper bound of the user keys, excluded; None goes on to the last.
+            backwards: Whether the last entries come first.
+            limit: Most entries to return; None returns all.
         """
 
 
@@ -284,10 +286,10 @@ class Tables(Protocol):
 
     current: CurrentKey
     is_persistent: bool
-    """Whether working state lies on a disk and not in memory."""
+    """Whether working state is on a disk and not in memory."""
 
     def table(self, spec: TableSpec) -> Table:
-        """Return a state's table, created at its first use; an `OrderedTable` if its spec says so."""
+        """Return a state's table, created at its first use; if `spec.ordered`, an `OrderedTable`."""
 
 
 # Changed entries, for the log
@@ -297,15 +299,15 @@ class Tables(Protocol):
 class TableChanges:
     """Final states of the entries of one table that changed, for the log.
 
-    The lists run in parallel.  A cleared key comes before the entries put under
-    it since; an entry that is `MISSING` was deleted.
+    The lists but `cleared` run in parallel.  Keys are cleared first, and entries are put or deleted
+    afterwards.
 
     Args:
         spec: Declaration of the table.
-        cleared: Keys of which all older entries are gone.
+        cleared: Keys whose older entries are all deleted.
         keys: Key of each changed entry.
         user_keys: User key of each changed entry.
-        entries: What is stored now, or `MISSING`.
+        entries: The present entries; `MISSING` for a deleted one.
     """
 
     spec: TableSpec
@@ -319,7 +321,7 @@ class TableChanges:
 
 
 PUT, DELETE, CLEAR = 0, 1, 2
-"""The operations on an entry; `CLEAR` is one on all entries of a key."""
+"""The operations on an entry; `CLEAR` is an operation on all entries of a key."""
 
 
 @attrs.frozen(eq=False)
@@ -329,11 +331,11 @@ class ColumnChanges:
     Args:
         spec: Declaration of the table.
         keys: An Arrow array of the key type.
-        values: An Arrow array of the value type, null where the entry was deleted.
-        user_keys: An Arrow array of the user keys' type, null where a key is cleared; None where
-            there is one entry per key.
-        stamps: A NumPy array of int64 in ms where entries are `paired`, else None.
-        operations: A NumPy array of int8, or None where all were put.
+        values: An Arrow array of the value type, with a null for each deleted entry.
+        user_keys: An Arrow array of the user keys' type, with a null for each cleared key.  None if
+            each key has one entry.
+        stamps: A NumPy array of int64 in ms if entries are `paired`, else None.
+        operations: A NumPy array of int8, or None if all are puts.
     """
 
     spec: TableSpec
@@ -360,4 +362,4 @@ class ColumnChanges:
 
 
 Changes = Any
-"""`TableChanges`, or `ColumnChanges` of a table whose entries lie in columns."""
+"""`TableChanges`, or `ColumnChanges` of a table that keeps its entries in columns."""

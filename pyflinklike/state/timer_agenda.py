@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timers of a key group in the order they come up, derived from the table that stores them."""
+"""The timers of a key group in the order of their times, derived from the table that stores them.
+
+The table is the truth: the log and savepoints know only it.  A `TimerHeap` is an index over it, so
+that the next timer is found without a scan.  It is built from the table when a key group is loaded.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ def timers_spec(domain: TimeDomain, namespace_type: TypeInformation | None = Non
 
     Args:
         domain: The kind of time.
-        namespace_type: Type of the namespaces, where timers have one beside their key.
+        namespace_type: Type of the namespaces, if timers belong to a key and a namespace.
     """
     return TableSpec(
         timers_table(domain),
@@ -43,8 +47,10 @@ class TimerHeap:
     """The timers of one key group by their time.
 
     Args:
-        keys_at: Time to the keys that have a timer then; a time without keys is left out.
-        times: A binary heap of these times, and of some at which all timers were deleted.
+        keys_at: For each time in ms, the keys that have a timer then.  Times without keys are left
+            out.
+        times: A binary heap of these times.  It may also have times without timers, since deleting
+            from the middle of a heap is slow.
     """
 
     keys_at: dict[int, dict[Hashable, None]] = attrs.field(factory=dict)
@@ -52,7 +58,7 @@ class TimerHeap:
 
     @classmethod
     def of(cls, timers: Iterable[tuple[Hashable, int, Any]]) -> TimerHeap:
-        """Build the agenda from a scan of the timers' table."""
+        """Build the heap from a scan of the timers' table."""
         keys_at: dict[int, dict[Hashable, None]] = {}
         for key, timestamp, _ in timers:
             keys_at.setdefault(timestamp, {})[key] = None
@@ -60,6 +66,6 @@ class TimerHeap:
         return cls(keys_at, sorted(keys_at))
 
     def drop_idle_times(self) -> None:
-        """Forget times without timers once they are the majority: times far ahead would pile up."""
+        """Forget times without timers if they are the majority, or far times would pile up."""
         if len(self.times) > 2 * len(self.keys_at) + _IDLE_TIMES:
             self.times[:] = sorted(self.keys_at)

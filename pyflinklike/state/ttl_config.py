@@ -3,23 +3,24 @@
 
 A `StateTtlConfig` answers four independent questions about one state:
 
-* How long does an entry live?  The TTL, at least 1 ms.  An entry stamped at `t` is expired as soon
-  as `now >= t + ttl`, so at exactly `t + ttl` too.
+* How long does an entry live?  The TTL, at least 1 ms.  An entry stamped at `t` is expired if
+  `now >= t + ttl`, so it is expired at exactly `t + ttl`, too.
 * What renews the stamp?  `UpdateType`: writes only, or reads too.
 * What does a reader see of an expired entry that is still stored?  `StateVisibility`: nothing, or
   the value, once.
-* Whose `now` is it?  `TtlTimeCharacteristic`: the processing time, or the watermark.
+* Which time is `now`?  `TtlTimeCharacteristic`: the processing time, or the watermark.
 
-`CleanupStrategies` answers a fifth: who removes the expired entries that nobody reads.  It decides
-how much is stored, never what a reader sees of a live entry.
+`CleanupStrategies` answers a fifth: how are expired entries removed that are never read?  It
+decides how much is stored, never what a reader sees of a live entry.
 
-Names, defaults and the letters of `repr` are those of PyFlink's `StateTtlConfig`.  What PyFlink
-lets pass and Java refuses (a TTL of zero, a cleanup size of zero) is refused here, by the very
-call. `DISABLED`, the copying builder and `in_rocksdb_compact_filter` are Java's; event time is
-ours, for Flink never shipped it.
+Names, defaults and the text of `repr` are as in PyFlink's `StateTtlConfig`.  A few values that
+PyFlink accepts and Java then refuses (a TTL of zero, a cleanup size of zero) are refused here by
+the call itself.  `DISABLED`, the copying builder and `in_rocksdb_compact_filter` are Java's.  Event
+time is
+ours, because Flink never shipped it (https://issues.apache.org/jira/browse/FLINK-12005).
 
-Everything here is frozen and compared by value.  The builder is the one exception:
-its methods change it and return it, so they can be chained, or not.
+Everything here is frozen and compared by value, except for the builder: its methods change it and
+return it, so calls can be chained.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ __all__ = ["CLOCK_OF_TTL", "StateTtlConfig", "clock_of_ttl"]
 _S = TypeVar("_S")
 
 
-# Validators and converters stand first: attrs takes them while the classes below are made.
+# Validators and converters come first, because attrs uses them while it makes the classes below.
 
 
 def _of_kind(kind: type, remedy: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
@@ -86,7 +87,7 @@ def _to_compaction_period(period: DurationLike | None) -> Duration:
     if isinstance(period, Duration):
         return period
     if isinstance(period, timedelta):
-        # Through microseconds: rounded down to ms, a period of 0.5 ms would be 0 and switch it off.
+        # Count in microseconds: in whole ms, a period of 0.5 ms would be 0, which switches it off.
         return Duration.of_nanos(period // timedelta(microseconds=1) * 1_000)
     return Duration.of_millis(to_milliseconds(period))
 
@@ -143,34 +144,34 @@ class StateTtlConfig:
         StateTtlConfig(ttl=timedelta(hours=1))
 
     Args:
-        update_type: What renews the stamp of an entry.
+        update_type: Whether only writes or also reads renew the stamp of an entry.
         state_visibility: Whether a reader may see an expired entry.
-        ttl_time_characteristic: Which clock decides.
+        ttl_time_characteristic: The clock that decides what is expired.
         ttl: How long an entry lives: `Time`, `timedelta`, `Duration` or an int of ms.
-        cleanup_strategies: Who removes expired entries that nobody reads.
+        cleanup_strategies: How expired entries are removed that are never read.
 
     Raises:
-        DeclarationTypeError: An argument is of the wrong kind; no TTL is given.
+        DeclarationTypeError: An argument is of the wrong kind, or no TTL is given.
         DeclarationValueError: The TTL is shorter than 1 ms.
     """
 
     class UpdateType(Enum):
-        """What renews the stamp of an entry."""
+        """The accesses that renew the stamp of an entry."""
 
         Disabled = 0
-        """TTL is off: nothing is stamped, nothing expires."""
+        """TTL is off: entries get no stamp and do not expire."""
         OnCreateAndWrite = 1
-        """Creating and overwriting; of a list or map, only what is written."""
+        """Writing an entry; in a list or map, only the elements or entries that are written."""
         OnReadAndWrite = 2
-        """These, and reading an entry that is alive."""
+        """Writing an entry, and reading an entry that is alive."""
 
     class StateVisibility(Enum):
-        """What a reader sees of an expired entry that is still stored."""
+        """The result of reading an expired entry that is still stored."""
 
         ReturnExpiredIfNotCleanedUp = 0
-        """Its value, once: the read also removes it."""
+        """The value, once: the read also removes it."""
         NeverReturnExpired = 1
-        """Nothing, as if it had been removed."""
+        """No value, as if the entry had been removed."""
 
     class TtlTimeCharacteristic(Enum):
         """Which clock decides what is expired."""
@@ -182,9 +183,9 @@ class StateTtlConfig:
 
     @attrs.frozen
     class CleanupStrategies:
-        """The cleanup of expired entries that nobody reads.
+        """The cleanup of expired entries that are never read.
 
-        Reading removes the expired entries that it meets, whatever is set here.
+        Reading removes the expired entries that it meets, even if no cleanup is set.
 
         Args:
             strategies: The strategies that were set explicitly, by `Strategies`.
@@ -206,7 +207,7 @@ class StateTtlConfig:
 
         @attrs.frozen
         class EmptyCleanupStrategy(CleanupStrategy):
-            """A strategy that has no settings."""
+            """A strategy without settings."""
 
         @attrs.frozen
         class IncrementalCleanupStrategy(CleanupStrategy):
@@ -214,7 +215,8 @@ class StateTtlConfig:
 
             Args:
                 cleanup_size: Number of entries checked at each step, at least 1.
-                run_cleanup_for_every_record: Whether each record is a step, too.
+                run_cleanup_for_every_record: Whether each record is a step, too, even if its call
+                    does not access the state.
 
             Raises:
                 DeclarationTypeError: An argument is of the wrong kind.
@@ -239,10 +241,10 @@ class StateTtlConfig:
             """The cleanup by a compaction, which leaves expired entries out.
 
             Args:
-                query_time_after_num_entries: Number of entries judged by one reading of the clock, at
-                    least 0.
-                periodic_compaction_time: Age at which a log is compacted anew; zero switches that off;
-                    None is 30 days.
+                query_time_after_num_entries: Number of entries that are checked by one reading of
+                    the clock, at least 0.
+                periodic_compaction_time: Age at which a log is compacted anew.  Zero switches that
+                    off, and None means 30 days.
 
             Raises:
                 DeclarationTypeError: An argument is of the wrong kind.
@@ -255,7 +257,7 @@ class StateTtlConfig:
             )
 
             def get_query_time_after_num_entries(self) -> int:
-                """Return the number of entries judged by one reading of the clock."""
+                """Return the number of entries that are checked by one reading of the clock."""
                 return self._query_time_after_num_entries
 
             def get_periodic_compaction_time(self) -> Duration:
@@ -284,13 +286,13 @@ class StateTtlConfig:
         def get_incremental_cleanup_strategy(
             self,
         ) -> StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy | None:
-            """Return the strategy that was set; else (5, False) in background; else None."""
+            """Return the strategy that was set, or (5, False) in background, or None."""
             return self._find(self.IncrementalCleanupStrategy(5, False))
 
         def get_rocksdb_compact_filter_cleanup_strategy(
             self,
         ) -> StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
-            """Return the strategy that was set; else PyFlink's (1000, 30 days) in background; else None."""
+            """Return the strategy that was set, or (1000, 30 days) in background, or None."""
             return self._find(self.RocksdbCompactFilterCleanupStrategy(1_000))
 
         def _find(self, default: _S) -> _S | None:
@@ -401,7 +403,7 @@ class StateTtlConfig:
             return self._change(ttl=ttl)
 
         def build(self) -> StateTtlConfig:
-            """Return the configuration so far; the builder can go on from here."""
+            """Return the configuration so far; the builder can be used further."""
             return self._config
 
         def _change(self, **changes: Any) -> StateTtlConfig.Builder:
@@ -444,7 +446,7 @@ class StateTtlConfig:
             ttl: `Time`, `timedelta`, `Duration`, an int of ms, or the configuration to copy.
 
         Raises:
-            DeclarationTypeError: The argument is none of these.
+            DeclarationTypeError: The argument is of another type.
             DeclarationValueError: The TTL is shorter than 1 ms.
         """
         return StateTtlConfig.Builder(ttl)
@@ -467,7 +469,7 @@ class StateTtlConfig:
 
     @property
     def clock(self) -> Setting:
-        """The clock as a setting that may not change: its stamps say nothing to the other clock."""
+        """The clock as a setting that must not change, since the other clock has other stamps."""
         return clock_of_ttl(self._ttl_time_characteristic.name)
 
     def is_enabled(self) -> bool:
@@ -475,7 +477,7 @@ class StateTtlConfig:
         return self._update_type is not StateTtlConfig.UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> StateTtlConfig.CleanupStrategies:
-        """Return the cleanup of expired entries that nobody reads."""
+        """Return the cleanup of expired entries that are never read."""
         return self._cleanup_strategies
 
     @property
@@ -484,7 +486,7 @@ class StateTtlConfig:
         return self._ttl.to_milliseconds()
 
     def __repr__(self) -> str:
-        # PyFlink's letters, its uneven spaces included.
+        # The same text as PyFlink's, with its uneven spaces.
         return (
             f"StateTtlConfig<update_type={self._update_type!s}, "
             f"state_visibility={self._state_visibility!s},"
@@ -493,7 +495,7 @@ class StateTtlConfig:
         )
 
 
-# As in Java.  A TTL must be given, so it is the longest one.
+# As in Java.  A configuration must have a TTL, so this one has the longest.
 StateTtlConfig.DISABLED = StateTtlConfig(
     update_type=StateTtlConfig.UpdateType.Disabled, ttl=Time(2**63 - 1)
 )

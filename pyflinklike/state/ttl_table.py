@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time-to-live: one policy for any table.
 
-A `TtlTable` is a `Table` of plain values over another table, whose entries are `(stamp, value)`
-pairs and which does not know what a stamp is.  So value, reducing and aggregating state have a TTL
-for each key, map state for each entry and list state for each element, without code of their own.
+A `TtlTable` is a `Table` of plain values over another table.  The entries of that table are
+`(stamp, value)` pairs, and it does not know what a stamp is.  So value, reducing and aggregating
+state have a TTL for each key, map state for each entry and list state for each element, and none of
+them has code for it.
 
-The rules are Flink's (`TtlUtils`, `AbstractTtlDecorator`, `TtlMapState`, `TtlListState`):
+The rules are Flink's, in its package
+[state.ttl](https://github.com/apache/flink/tree/master/flink-runtime/src/main/java/org/apache/flink/runtime/state/ttl)
+(`AbstractTtlDecorator`, `TtlMapState`, `TtlListState`):
 
 * Reading an expired entry removes it.  `ReturnExpiredIfNotCleanedUp` returns it that once.
 * Every write stamps the entry; a read stamps it anew under `OnReadAndWrite`.
-* A list judges each element while it is iterated, and drops its expired ones
-  only when not one element is alive (or, under `OnReadAndWrite`, as it meets them).
-* `is_empty` and `clear` look at no stamp.
+* A list checks each element during iteration.  It deletes the expired elements only if no element
+  is alive; under `OnReadAndWrite`, it deletes each expired element that it meets.
+* `is_empty` and `clear` do not look at stamps.
+
+**Cleanup.**  Entries that are never read would stay for ever.  So each access may also check a few
+others (`sweep_some`), as Flink's `TtlIncrementalCleanup` does.  After a whole pass without a change
+of time, nothing new can be expired, and sweeping pauses until the clock moves.
 """
 
 from __future__ import annotations
@@ -27,7 +34,7 @@ from pyflinklike.state.ttl_rules import TtlRules
 __all__ = ["TtlTable"]
 
 _UNKNOWN = -1
-# The fewest entries of a table, and after how many accesses it is swept.
+# Pairs: from this number of entries on, sweep the table once in so many accesses.
 _SWEEP_EVERY = ((4_096, 64), (129, 16), (0, 1))
 
 
@@ -35,9 +42,9 @@ class TtlTable(TtlRules):
     """A table whose entries expire.
 
     Args:
-        table: Holds the `(stamp, value)` entries.
-        config: An enabled TTL.
-        clock: Tells the time, in ms.
+        table: The table of the `(stamp, value)` entries.
+        config: The TTL of the state, which must be enabled.
+        clock: The clock of the operator, in ms.
     """
 
     def __init__(self, table: Table, config: StateTtlConfig, clock: Clock) -> None:
@@ -54,7 +61,7 @@ class TtlTable(TtlRules):
     # Reading
 
     def get(self, user_key: Hashable) -> Any:
-        # Not `sweep_some`: a call more would cost every access of the state.
+        # `sweep_some` written out, because each access of the state would pay for one more call.
         if self._sweep_left:
             self._countdown -= 1
             if not self._countdown:
@@ -83,7 +90,7 @@ class TtlTable(TtlRules):
         ]
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """Return the entries, each judged as it is reached, as by Flink's TtlMapState."""
+        """Return the entries; iteration checks each when it comes to it, as Flink's TtlMapState."""
         if self._sweep_left:
             self.sweep_some()
         return self._judge_items(self._table.items())
@@ -99,12 +106,12 @@ class TtlTable(TtlRules):
             yield user_key, entry[1]
 
     def elements(self) -> Iterable[Any]:
-        """Return a list's elements, judged while they are iterated, as by Flink's TtlListState."""
+        """Return a list's elements; iteration checks each, as in Flink's TtlListState."""
         if self._sweep_left:
             self.sweep_some()
         items = list(self._table.items())
         if self._refresh:
-            # The call itself stamps, as in Flink, whether its result is iterated or not.
+            # As in Flink, the call itself stamps the elements, even if the caller does not iterate.
             stamp, horizon = self.stamp(), self._horizon
             self._table.multi_put(
                 [(at, (stamp, entry[1])) for at, entry in items if entry[0] > horizon]
@@ -133,7 +140,7 @@ class TtlTable(TtlRules):
             self.expired += 1
 
     def is_empty(self) -> bool:
-        """Return whether nothing is stored, expired or not, as Flink's TtlMapState.isEmpty."""
+        """Return whether no entry is stored, expired or not, as Flink's TtlMapState.isEmpty."""
         if self._sweep_left:
             self.sweep_some()
         return self._table.is_empty()
@@ -145,7 +152,7 @@ class TtlTable(TtlRules):
             self._countdown -= 1
             if not self._countdown:
                 self._sweep_now()
-        # Only event time needs the call: two calls less for each record in processing time.
+        # Only event time needs `stamp`; processing time saves the call for each record.
         self._put(user_key, (self.stamp() if self._event_time else self._now, value))
 
     def multi_put(self, items: Iterable[tuple[Hashable, Any]]) -> None:
@@ -174,8 +181,8 @@ class TtlTable(TtlRules):
     def sweep_some(self) -> None:
         """Look at the next few entries of the state, as Flink's incremental cleanup.
 
-        A large table is swept every few accesses with a matching number of entries: the same
-        progress at a fraction of the cost.  After a whole pass it waits until the time moves.
+        A large table is swept once in some accesses, with as many more entries: the progress is the
+        same at a fraction of the cost.  After a whole pass, it waits until the time moves.
         """
         if self._sweep_left:
             self._countdown -= 1
@@ -187,18 +194,18 @@ class TtlTable(TtlRules):
         self._countdown = next(every for least, every in _SWEEP_EVERY if stored >= least)
         size = self._sweep_size * self._countdown
         if self._sweep_left == _UNKNOWN:
-            # The cursor may be mid-table; two passes contain one whole pass.
+            # The cursor may be anywhere in the table, and two passes contain one whole pass.
             self._sweep_left = 2 * (stored + size)
             self._sweep_stored = stored
         self.expired += self._table.sweep(size, self._dead, self._dead.any_of)
         self._sweep_left = max(self._sweep_left - size, 0)
         if not self._sweep_left and stored > self._sweep_stored:
-            # The pass has also looked at entries added since, and so may have missed older ones.
+            # The pass spent some checks on entries added since, so it may have missed older ones.
             self._sweep_left = 2 * (stored - self._sweep_stored)
             self._sweep_stored = stored
 
     def enter(self) -> None:
-        """Begin anew: the table holds the entries of another key group than before."""
+        """Begin anew, because the table now has the entries of another key group."""
         self._sweep_left = _UNKNOWN if self._sweep_size else 0
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Any]]:
@@ -218,9 +225,9 @@ class TtlTable(TtlRules):
         return self._table.sweep_all(lambda entry: is_dead(entry[1]))
 
     def drop_expired(self) -> int:
-        """Delete every expired entry of the key group, and return how many.
+        """Delete every expired entry of the key group, and return their number.
 
-        As Flink's compaction filter, it reads the clock again after a number of entries.
+        Like Flink's compaction filter, it reads the clock again after a number of entries.
         """
         dropped = self._table.sweep_all(
             _build_expiry_test(lambda: self._horizon, self._judged_by_one_reading)
@@ -233,7 +240,8 @@ class TtlTable(TtlRules):
 
     def without_expired(self, contents: TableChanges) -> TableChanges:
         """Return the part of these contents of the table that a full snapshot takes."""
-        # A list loses its expired prefix only, as Flink's TtlStateSnapshotTransformer.
+        # A list loses only the expired elements before its first live one, as in Flink's
+        # TtlStateSnapshotTransformer.
         alive = TableChanges(contents.spec)
         met_alive: set[Any] = set()
         for key, user_key, entry in zip(contents.keys, contents.user_keys, contents.entries):
@@ -247,11 +255,11 @@ class TtlTable(TtlRules):
 
 
 class _JudgedElements:
-    """An iterable that judges the elements of a list anew each time it is iterated.
+    """An iterable that checks the elements of a list anew at each iteration.
 
     Args:
-        judge: Returns the values that may be seen.
-        items: Positions and entries, as they were when the list was read.
+        judge: Returns the values that the user may see.
+        items: Positions and entries at the time when the list was read.
     """
 
     def __init__(
@@ -265,7 +273,7 @@ class _JudgedElements:
 
 
 def _build_expiry_test(horizon_now: Callable[[], int], every: int) -> Callable[[Entry], bool]:
-    """Build a test that asks for the horizon again after a number of entries.
+    """Build a test for expired entries that asks for the horizon again after a number of entries.
 
     Args:
         horizon_now: Returns the horizon, in ms.

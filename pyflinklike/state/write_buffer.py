@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables whose writes wait until the call that made them has succeeded.
 
-If the record of a call that fails becomes a dead letter, the call must leave nothing behind.  So a
-`BufferedTables` stands between the states and the backend.  While a call is under way, writes go to
-an overlay that reads look at first.  When the call has succeeded, they go to the backend's table;
-when it has failed, they are dropped.  The backend never sees them, so that what it would log, keep
-or count is exactly what it would be without the call.
+If a call fails and its record becomes a dead letter, the call must leave no trace in state.  So a
+`BufferedTables` stands between the states and the backend.  While a call runs, each write goes to
+an *overlay* of its table, and reads look there first.  If the call succeeds, `WriteBuffer.commit`
+writes the overlays to the backend's tables.  If it fails, `WriteBuffer.drop` forgets them.  The
+backend never sees the writes of a failed call, so it logs, caches and counts as if the call had not
+been made.
 
-Outside a call, writes pass at once.  Cleanup (`sweep`, `sweep_all`) passes always: it deletes what
-has expired, which no call can have written.
+Outside a call, writes pass at once.  Cleanup (`sweep`, `sweep_all`) always passes: it deletes
+expired entries, and the current call cannot have written any of these.
 
-A call of a program of ours may hold calls of the user's function that fail alone: `mark` and
-`go_back` undo the writes of such a part.  The backend's tables show what there was before the whole
-call.
+A call of one of our programs (a window, say) may contain calls of the user's function that fail by
+themselves: `mark` and `go_back` undo the writes of such a part.  Until the whole call has
+succeeded, the backend's tables have the entries from before it.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ __all__ = ["BufferedTables", "StageMark", "StagedTable", "WriteBuffer"]
 
 
 class StageMark(NamedTuple):
-    """What a write buffer held at a moment of a call.
+    """The contents of a write buffer at a moment of a call.
 
     Args:
-        overlays: A copy of the overlay of each table that had been written to.
-        later: How many changes were to be made later.
+        overlays: A copy of the overlay of each table that the call has written to.
+        later: Number of changes that wait for the success of the call.
     """
 
     overlays: list[tuple[StagedTable, dict[Any, Any]]]
@@ -47,7 +48,7 @@ class StageMark(NamedTuple):
 
 
 class WriteBuffer:
-    """What a call that is under way has written.
+    """The writes of the call that runs now.
 
     Args:
         current: The current key, which a commit assigns while it writes.
@@ -55,7 +56,7 @@ class WriteBuffer:
 
     def __init__(self, current: CurrentKey) -> None:
         self.is_open = False
-        """Whether a call is under way."""
+        """Whether a call runs now."""
         self.has_changed = False
         """Whether the call has changed anything."""
         self.written: list[StagedTable] = []
@@ -64,7 +65,8 @@ class WriteBuffer:
         self._later: list[Callable[[], None]] = []
 
     def commit(self) -> None:
-        """Write to the backend what the call has written, which has succeeded."""
+        """Write the overlays to the backend, because the call has succeeded."""
+        # Writing makes other keys current, and the caller may still need the present one.
         current = self.current
         key, namespace = current.key, current.namespace
         for table in self.written:
@@ -78,16 +80,16 @@ class WriteBuffer:
         self.has_changed = False
 
     def drop(self) -> None:
-        """Forget what the call has written, which has failed."""
+        """Forget the writes of the call, because it has failed."""
         self.go_back(StageMark([], 0))
         self.has_changed = False
 
     def mark(self) -> StageMark:
-        """Return what the call has written so far, for `go_back`."""
+        """Return a copy of the writes so far, for `go_back`."""
         return StageMark([(each, each.copy_overlay()) for each in self.written], len(self._later))
 
     def go_back(self, mark: StageMark) -> None:
-        """Forget what the call has written since a mark, which serves once."""
+        """Forget the writes since a mark; a mark can be used once."""
         for table in self.written:
             table.overlay = {}
         self.written.clear()
@@ -97,12 +99,12 @@ class WriteBuffer:
         del self._later[mark.later :]
 
     def add(self, table: StagedTable) -> None:
-        """Take note of a table that the call has written to."""
+        """Note that the call has written to a table."""
         self.has_changed = True
         self.written.append(table)
 
     def do_later(self, change: Callable[[], None]) -> None:
-        """Make a change that is beside the tables: now, or when the call has succeeded."""
+        """Make a change outside the tables: now, or if a call runs, when it has succeeded."""
         if self.is_open:
             self.has_changed = True
             self._later.append(change)
@@ -123,9 +125,9 @@ class BufferedTables:
         self.current = tables.current
         self.is_persistent = tables.is_persistent
         self.write_buffer = WriteBuffer(tables.current)
-        """What the call that is under way has written."""
+        """The writes of the call that runs now."""
         self.made: list[Table] = []
-        """The backend's tables that were made so far, which have nothing of that call."""
+        """The backend's tables that were made so far, without the writes of that call."""
 
     def table(self, spec: TableSpec) -> Table:
         """Return the table of a state, created at its first use."""
@@ -146,24 +148,24 @@ class StagedTable:
     Args:
         table: The table of the backend.
         key: The key to look under, as the backend's table has it.
-        write_buffer: What the call that is under way has written.
+        write_buffer: The writes of the call that runs now.
     """
 
     def __init__(self, table: Table, key: TableKey, write_buffer: WriteBuffer) -> None:
         self.spec = table.spec
         self.overlay: dict[Any, Any] = {}
-        """What the call has written, by key."""
+        """The writes of the call to this table, by key."""
         self._table: Any = table
         self._key: Any = key
         self._write_buffer = write_buffer
-        # The entries of a key group have one key, which nobody assigns.
+        # Entries that belong to the key group have one constant key, which cannot be assigned.
         self._is_keyed = not (self.spec.per_group or self.spec.is_replicated)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._table!r})"
 
     def commit(self) -> None:
-        """Write the overlay to the backend's table; the current key is another one afterwards."""
+        """Write the overlay to the backend's table; this changes the current key."""
         overlay, self.overlay = self.overlay, {}
         for key, mine in overlay.items():
             if self._is_keyed:
@@ -179,7 +181,7 @@ class StagedTable:
         raise NotImplementedError
 
     def _count_more(self, mine: Any) -> int:
-        """Return by how many entries the current key has more than in the backend's table."""
+        """Return how many entries the current key has gained by the overlay; may be negative."""
         raise NotImplementedError
 
     # Under the current key
@@ -193,11 +195,11 @@ class StagedTable:
         raise NotImplementedError
 
     def items(self) -> list[tuple[Any, Entry]]:
-        """Return the user keys and entries of now, in order."""
+        """Return the user keys and entries at this moment, in order."""
         raise NotImplementedError
 
     def elements(self) -> Iterable[Entry]:
-        """Return the entries of now, in order."""
+        """Return the entries at this moment, in order."""
         if self._key.key not in self.overlay:
             found: Iterable[Entry] = self._table.elements()
             return found
@@ -227,7 +229,7 @@ class StagedTable:
     # Across keys
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
-        """Return every (key, user key, entry) of the key group, whatever the current key is."""
+        """Return every (key, user key, entry) of the key group; the current key does not matter."""
         found: Iterator[tuple[Hashable, Any, Entry]] = self._table.scan()
         if not self.overlay:
             return found
@@ -300,7 +302,8 @@ class StagedSingleTable(StagedTable):
             if not write_buffer.is_open:
                 self._table.put(user_key, entry)
                 return
-            write_buffer.has_changed = True  # `WriteBuffer.add` written out: a call per record less
+            # `WriteBuffer.add` written out, which saves a call for each record.
+            write_buffer.has_changed = True
             write_buffer.written.append(self)
         overlay[self._key.key] = entry
 
@@ -313,7 +316,7 @@ class StagedSingleTable(StagedTable):
         self.put(None, entry)
 
     def delete(self, user_key: Hashable) -> None:
-        """Remove the entry; nothing happens where there is none."""
+        """Remove the entry; if it is missing, this does nothing."""
         if not self._write_buffer.is_open:
             self._table.delete(user_key)
         elif self.get(None) is not MISSING:
@@ -329,8 +332,9 @@ class StagedSingleTable(StagedTable):
         return [] if entry is MISSING else [(None, entry)]
 
     def commit(self) -> None:
-        """Write the overlay to the backend's table; the current key is another one afterwards."""
+        """Write the overlay to the backend's table; this changes the current key."""
         overlay, at, put = self.overlay, self._key if self._is_keyed else _Unread, self._put
+        # The loop itself assigns the current key, since this runs for almost every record.
         for at.key, entry in overlay.items():
             if entry is MISSING:
                 self._table.delete(None)
@@ -343,29 +347,29 @@ class StagedSingleTable(StagedTable):
 
 
 class _Unread:
-    """Takes the key of a table whose entries have one key, which is assigned nowhere."""
+    """A place to assign the key of a table that has one constant key; it is never read."""
 
     key: Any
 
 
 class _BufferedWrites:
-    """What a call has written under one key.  Made for almost every record, so it is bare."""
+    """The writes of a call under one key.  Almost every record makes one, so it must be cheap."""
 
     __slots__ = ("appended", "end", "entries", "first", "gone", "is_cleared")
 
     def __init__(self) -> None:
         self.is_cleared = False
-        """Whether all that was there before is gone."""
+        """Whether the call has cleared the key: the backend's entries do not count."""
         self.gone: set[Any] | tuple[()] = ()
-        """The user keys of single entries that are gone; one that is also in `entries` comes last."""
+        """The user keys of deleted entries.  If one is also in `entries`, it was put again later."""
         self.entries: dict[Any, Entry] = {}
-        """By user key."""
+        """The entries that were put, by user key."""
         self.appended: list[Entry] = []
-        """What was appended to a list before anything asked for its positions."""
+        """Elements that were appended to a list and have no position yet."""
         self.first: int | None = None
-        """The first position of what was appended, if that has become a part of `entries`."""
+        """The position of the first appended element, if `_place` has moved them to `entries`."""
         self.end = 0
-        """The position of what is appended next."""
+        """The position of the next appended element."""
 
     def copy(self) -> _BufferedWrites:
         """Return a copy, which no write changes."""
@@ -409,15 +413,17 @@ class StagedMapTable(StagedTable):
             self._table.put(user_key, entry)
 
     def append(self, entry: Entry) -> None:
-        """Refuse: a list has a table of its own."""
+        """Refuse, because only lists append, and they have their own class."""
         raise NotImplementedError
 
     def delete(self, user_key: Hashable) -> None:
-        """Remove an entry; nothing happens where there is none."""
+        """Remove an entry; if it is missing, this does nothing."""
         if not self._write_buffer.is_open:
             self._table.delete(user_key)
         elif self.get(user_key) is not MISSING:
             mine = self._mine()
+            # Also note a key that only the overlay had: deleting it again in the backend is
+            # harmless.
             mine.entries.pop(user_key, None)
             mine.gone = {*mine.gone, user_key}
 
@@ -426,17 +432,17 @@ class StagedMapTable(StagedTable):
         if not self._write_buffer.is_open:
             self._table.clear()
         elif not self.is_empty():
-            self._mine()
+            self._mine()  # registers the table with the buffer
             self.overlay[self._key.key] = mine = _BufferedWrites()
             mine.is_cleared = True
 
     def items(self) -> list[tuple[Any, Entry]]:
-        """Return the user keys and entries of now, in order."""
+        """Return the user keys and entries at this moment, in order."""
         mine = self.overlay.get(self._key.key)
         return list(self._table.items() if mine is None else self._merge(mine))
 
     def _merge(self, mine: _BufferedWrites) -> Iterator[tuple[Any, Entry]]:
-        """Yield the items of the backend's table as the call has changed them, then its new ones."""
+        """Yield the items of the backend's table with the call's changes, then its new items."""
         seen = set()
         for user_key, entry in () if mine.is_cleared else self._table.items():
             if user_key not in mine.gone:
@@ -481,7 +487,7 @@ class StagedOrderedTable(StagedMapTable):
             return table.range(begin, end, backwards=backwards, limit=limit)
         found: dict[bytes, Entry] = {}
         if not mine.is_cleared:
-            # As many more as the call may have deleted.
+            # Ask for as many more entries as the call may have deleted.
             most = None if limit is None else limit + len(mine.gone)
             there = table.range(begin, end, backwards=backwards, limit=most)
             found = {user_key: entry for user_key, entry in there if user_key not in mine.gone}
@@ -494,8 +500,8 @@ class StagedOrderedTable(StagedMapTable):
 class StagedListTable(StagedMapTable):
     """Entries under positions, for each key.
 
-    To append asks for no position, which would be a look at the whole list.  Once somebody has
-    asked, what was appended lies under positions behind the backend's.
+    To find the next position, the whole list has to be read.  So `append` only collects elements,
+    and `_place` gives them positions after the backend's when a caller first asks for one.
     """
 
     def append(self, entry: Entry) -> None:
@@ -511,7 +517,7 @@ class StagedListTable(StagedMapTable):
             mine.end += 1
 
     def _place(self) -> None:
-        """Give what was appended to the current list its positions."""
+        """Give the appended elements of the current list their positions."""
         mine = self.overlay.get(self._key.key)
         if mine is not None and mine.appended:
             there = () if mine.is_cleared else self._table.items()
@@ -526,12 +532,12 @@ class StagedListTable(StagedMapTable):
         return super().get(user_key)
 
     def put(self, user_key: Any, entry: Entry) -> None:
-        """Store an entry in place of one that is there: new ones are appended."""
+        """Replace an existing entry; new entries are appended instead."""
         self._place()
         super().put(user_key, entry)
 
     def delete(self, user_key: Any) -> None:
-        """Remove an entry; nothing happens where there is none."""
+        """Remove an entry; if it is missing, this does nothing."""
         self._place()
         super().delete(user_key)
         mine = self.overlay.get(self._key.key)
@@ -542,13 +548,14 @@ class StagedListTable(StagedMapTable):
                 mine.first = None
 
     def items(self) -> list[tuple[Any, Entry]]:
-        """Return the positions and entries of now, in order."""
+        """Return the positions and entries at this moment, in order."""
         self._place()
         return sorted(super().items(), key=_position)
 
     def elements(self) -> Iterable[Entry]:
-        """Return the entries of now, in order."""
+        """Return the entries at this moment, in order."""
         mine = self.overlay.get(self._key.key)
+        # Without positions in the overlay, no sorting is needed.
         if mine is None or mine.first is not None or mine.entries or mine.gone:
             return super().elements()
         return [*(() if mine.is_cleared else self._table.elements()), *mine.appended]
@@ -560,6 +567,7 @@ class StagedListTable(StagedMapTable):
 
     def _write(self, mine: Any) -> None:
         entries, first = mine.entries, mine.first
+        # The backend counts positions by itself, so append the new elements and put only the old.
         if first is not None:
             mine.entries = {at: entry for at, entry in entries.items() if at < first}
             mine.appended = [entry for at, entry in entries.items() if at >= first]

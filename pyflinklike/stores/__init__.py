@@ -12,7 +12,7 @@
         def process_element(self, value, ctx):
             self.counts[value.page] = self.counts.get(value.page, 0) + 1
 
-A store is declared by a descriptor and used under the current key, as state is.
+A function declares a store with a descriptor and uses it under the current key, as with state.
 """
 
 from pyflinklike._exports import export_public, is_loading

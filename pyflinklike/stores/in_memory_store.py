@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store by itself, for unit tests of code that reads or writes one.
 
-It is the store that functions get, over tables in memory, with one current key that is always
-there.  Nothing is logged, and nothing outlives it.
+It is the same store that functions get, but over tables in memory and under one constant key.  Its
+changes are not logged, and its contents end with it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def open_in_memory(descriptor: StoreDeclaration[S], clock: Clock | None = None) 
 
     Args:
         descriptor: The descriptor of a store of any kind.
-        clock: Assign to its `timestamp` for the time of the current element, and to its
-            `watermark`.  None is a clock that stands still.
+        clock: The clock of the store.  Assign the time of the current element to its `timestamp`,
+            and the watermark to its `watermark`.  None is a clock that stands still.
     """
     store = descriptor.new_store()
     store.init(_context(clock or Clock()))

@@ -44,8 +44,12 @@ class KeyValueStoreDescriptor(StoreDescriptor[K, V]):
 class KeyValueStore(StateStore, MutableMapping[K, V]):
     """A mapping from keys to values, as Kafka Streams' KeyValueStore.
 
-    Besides Kafka's methods it has those of a dict.  Keys are in the order of their type.  To put
-    None is to delete.  Two stores are equal only if they are one.
+    It has Kafka's methods and the methods of a dict.  Keys are in the order of their type.  Putting
+    None deletes the key.  A store is equal only to itself.
+
+        views[page] = views.get(page, 0) + 1
+        with views.range("a", "c") as cursor:
+            first = next(cursor, None)
     """
 
     # One entry
@@ -80,9 +84,10 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
         self._put(self._codec.encode(key), self._check(value))
 
     def put_if_absent(self, key: K, value: V | None) -> V | None:
-        """Store a value if the key has none, and return the value before.
+        """Store a value if the key has no value yet, and return the value before.
 
-        The value before is None if the value was stored; `setdefault` returns the value afterwards.
+        If the value was stored, the value before is None; `setdefault` returns the value
+        afterwards.
         """
         former: V | None = self.get(key)
         if former is None and value is not None:
@@ -90,7 +95,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
         return former
 
     def delete(self, key: K) -> V | None:
-        """Remove a key, and return the value it had, or None."""
+        """Remove a key, and return its former value, or None."""
         self._ready()
         user_key = self._codec.encode(key)
         entry = self._table.get(user_key)
@@ -105,7 +110,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     def put_all(self, pairs: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
         """Store many values: all of them, or none if one is refused.
 
-        Of several values of one key the last one counts.
+        If a key comes several times, the last value counts.
 
         Raises:
             StateValueError: A key is None, or a key or value does not fit its type.
@@ -119,7 +124,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     multi_put = put_all
 
     def multi_get(self, keys: Iterable[K]) -> dict[K, V]:
-        """Return the values of those keys that have one."""
+        """Return the values by key; keys without a value are left out."""
         self._ready()
         wanted = list(keys)
         user_keys = [self._codec.encode(key) for key in wanted]
@@ -135,7 +140,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     ) -> Cursor[KeyValue]:
         """Return the entries from one key to another, both included; None is an open end.
 
-        If `from_key` comes after `to_key` there are none, and a warning is logged.
+        If `from_key` comes after `to_key`, the result is empty, and a warning is logged.
 
         Raises:
             StateValueError: A key does not fit its type.
@@ -156,8 +161,8 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
         """Return the entries whose keys begin with a prefix.
 
         Args:
-            prefix: A beginning of keys that are str or bytes, or some first fields of a tuple; of
-                another type only the key itself matches.
+            prefix: The beginning of keys that are str or bytes, or the first fields of keys that
+                are tuples.  If keys are of another type, only an equal key matches.
             reverse: True for the last entries first.
 
         Raises:
@@ -167,7 +172,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
         return self._between(*self._codec.prefix(prefix), reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        """Return the number of entries; always exact here, also with caching."""
+        """Return the number of entries; it is always exact here, even with caching."""
         return len(self)
 
     # As a mapping
@@ -198,7 +203,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     def __len__(self) -> int:
         self._ready()
         if self._descriptor.scope == "partition":
-            _ = self.is_empty  # raises where no key is current
+            _ = self.is_empty  # raises if no key is current, which `count` would not
             return self._table.count()
         return len(list(self._table.range()))
 
@@ -241,7 +246,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    # What kinds of key-value store differ in
+    # Subclasses override these: the form of an entry, and its reads and writes
 
     def _check(self, value: Any) -> Any:
         """Freeze a value for `_put`: None becomes `MISSING`."""
@@ -257,7 +262,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
         return self._thaw(entry)
 
     def _touch(self, user_key: bytes) -> None:
-        """Take note that an entry was read."""
+        """Note that an entry was read."""
 
     def _item(self, found: tuple[bytes, Entry]) -> KeyValue:
         user_key, entry = found
@@ -270,7 +275,7 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
 
 
 class _StoreItems(ItemsView[K, V]):
-    """The entries, read at once: read key by key, each would count as used."""
+    """The entries, read at once; reads key by key would make each the most recently used."""
 
     _mapping: KeyValueStore[K, V]
 
@@ -280,7 +285,7 @@ class _StoreItems(ItemsView[K, V]):
 
 
 class _Values(ValuesView[V]):
-    """The values, read at once: read key by key, each would count as used."""
+    """The values, read at once; reads key by key would make each the most recently used."""
 
     _mapping: KeyValueStore[Any, V]
 
@@ -304,9 +309,9 @@ class TimestampedStoreDescriptor(StoreDescriptor[K, V]):
 class TimestampedStore(KeyValueStore[K, ValueAndTimestamp]):
     """A mapping from keys to values with times, as Kafka Streams' TimestampedKeyValueStore.
 
-    Values are applied in the order in which they are put, also if their times go backward.  Where a
-    `ValueAndTimestamp` is expected, as in `store[key] = ...` and `put_all`, a plain value takes the
-    time of the current element.
+    A later put replaces an earlier one, even if its time is lower.  Methods that take a
+    `ValueAndTimestamp`, such as `store[key] = ...` and `put_all`, also take a plain value, which
+    then gets the time of the current element.
     """
 
     def put(self, key: K, value: Any, timestamp: TimeLike | None = None) -> None:
@@ -315,12 +320,12 @@ class TimestampedStore(KeyValueStore[K, ValueAndTimestamp]):
         Args:
             key: The key of the value.
             value: A value, or a `ValueAndTimestamp`.
-            timestamp: The time of the value in ms, or a datetime with a time zone; None for that of
-                the current element.
+            timestamp: The time of the value in ms, or a datetime with a time zone.  None takes the
+                time of the current element.
 
         Raises:
             StateValueError: The key is None, or something does not fit its type.
-            StoreValueError: No time is given, and the current element has none.
+            StoreValueError: No time is given, and the current element is without one.
         """
         self._ready()
         self._put(self._codec.encode(key), self._stamp(value, timestamp))
@@ -328,7 +333,7 @@ class TimestampedStore(KeyValueStore[K, ValueAndTimestamp]):
     def put_if_absent(
         self, key: K, value: Any, timestamp: TimeLike | None = None
     ) -> ValueAndTimestamp | None:
-        """Store a value if the key has none, and return the value before."""
+        """Store a value if the key has no value yet, and return the value before."""
         former: ValueAndTimestamp | None = self.get(key)
         if former is None and value is not None:
             self.put(key, value, timestamp)
@@ -340,14 +345,14 @@ class TimestampedStore(KeyValueStore[K, ValueAndTimestamp]):
     def _stamp(self, value: Any, timestamp: TimeLike | None) -> Any:
         if isinstance(value, ValueAndTimestamp):
             if timestamp is not None:
-                msg = f"give one time: that of {short_repr(value)}, or {short_repr(timestamp)}"
+                msg = f"give one time, got {short_repr(value)} and {short_repr(timestamp)}"
                 raise StateValueError(f"store {self._name!r}: {msg}")
             value, timestamp = value
         if value is None:
             return MISSING
         at = self._ready().timestamp() if timestamp is None else timestamp
         if at is None:
-            msg = "a value needs a time, got none where the element has none; give timestamp="
+            msg = "a value needs a time, but the current element has no time; give timestamp="
             raise self._refusal(msg)
         return to_instant(at, f"store {self._name!r}: a timestamp"), self._frozen(value)
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The LRU store: a key-value store of bounded size that evicts what was used least recently.
+"""The LRU store: a key-value store of bounded size that evicts the least recently used entry.
 
-The order of use is state: an entry carries the number of its last use, and a second table has the
-entries by that number.  Uses by reading are collected, and written at the end of the micro-batch or
-before something is evicted.  So a restored store evicts what the original would have evicted;
-Kafka's loses the order of its reads.
+The order of use is state.  Uses are numbered: each entry has the number of its last use, a second
+table has the keys by that number, and a third has the next number and the count of entries.  Uses
+by reading are collected, and written at the end of the micro-batch or before an eviction.  So a
+restored store evicts the same entries as the original would.  Kafka's store loses the order of its
+reads when it is restored.
 """
 
 from __future__ import annotations
@@ -52,17 +53,17 @@ class LruKeyValueStore(KeyValueStore[K, V]):
     """A key-value store of at most `max_entries`, as Kafka Streams' `lruMap`.
 
     `get`, `put`, `put_if_absent` and `multi_get` use an entry; ranges, iteration, `in` and counting
-    do not.  An entry that is evicted is logged as deleted.
+    do not.  An evicted entry is logged as deleted.
     """
 
-    _is_in_memory = True  # as Kafka's, whatever the backend
+    _is_in_memory = True  # so it says of itself, as Kafka's does, on every backend
 
     def __init__(self, descriptor: LruStoreDescriptor) -> None:
         super().__init__(descriptor)
         self.max_entries: int = descriptor.max_entries
-        """How many entries there may be: under each key, or in the key group."""
+        """The largest number of entries, under each key or in the key group."""
         self.on_evict: Callable[[K, V], object] | None = None
-        """Called with key and value of each entry that was evicted; set it in `open`."""
+        """Called with key and value of each evicted entry; set it in `open`."""
         self._uses: OrderedTable
         self._counts: Table
         self._used: dict[Any, dict[bytes, None]] = {}
@@ -84,7 +85,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         self._counts = context.table(counts)
 
     def flush(self) -> None:
-        """Write the order of use, and log what the cache holds."""
+        """Write the order of use, and log the changes in the cache."""
         self._settle_all()
         super().flush()
 
@@ -137,7 +138,8 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         if not evicted:
             rule = "a use of each entry"
             raise self._corrupt(rule, "none")
-        # Begin at the first use that is left: a queue leaves many deleted ones before it.
+        # Begin the next search at the first remaining use, so that a backend need not step over
+        # many deleted keys each time, as RocksDB would have to.
         self._counts.put(None, (use, size, read_int(evicted[-1][0], 0) + 1))
         for _, user_key in evicted:
             entry = self._table.get(user_key)
@@ -154,7 +156,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
     # The order of use
 
     def _mine(self) -> dict[bytes, None]:
-        """Return the uses of the current key, in their order, to change them."""
+        """Return the collected uses of the current key in their order; the caller may change them."""
         key = None if self._descriptor.scope == "partition" else self._ready().key
         return self._used.setdefault(key, {})
 
@@ -162,7 +164,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         mine = self._mine()
         mine.pop(user_key, None)
         mine[user_key] = None
-        # A call that fails is undone in tables alone.
+        # If the call fails, only writes to tables are undone, so write the use to a table now.
         if self._ready().write_buffer is not None:
             self._settle()
 
@@ -188,7 +190,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         self._counts.put(None, (use, size, oldest))
 
     def _count(self) -> tuple[int, int, int]:
-        """Return the number of the next use, that of the entries, and a use before all of them."""
+        """Return the number of the next use, the count of entries, and a use before all of them."""
         entry = self._counts.get(None)
         if entry is MISSING:
             return 0, 0, 0
@@ -199,7 +201,7 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         return use, size, oldest
 
     def _count_of_all(self) -> tuple[int, int, int]:
-        """Count as `_count` does, if the table holds exactly the entries to be counted."""
+        """Count as `_count` does, and check the count against the table."""
         count = self._count()
         if count[1] > self._table.count():
             raise self._corrupt(
@@ -208,5 +210,5 @@ class LruKeyValueStore(KeyValueStore[K, V]):
         return count
 
     def _corrupt(self, rule: str, got: str) -> CorruptStateError:
-        msg = f"store {self._name!r}: its count of uses must tell {rule}, got {got}"
+        msg = f"store {self._name!r}: its count of uses must have {rule}, got {got}"
         return CorruptStateError(f"{msg}; {RESTORE_ADVICE}")

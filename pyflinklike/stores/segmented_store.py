@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The common part of window and session stores: entries that expire, in time segments.
 
-The user key of an entry begins with its segment, the stretch of time that its own time falls into.
-Then come the key and what distinguishes the entry from the key's others:
+An entry of such a store belongs to a *segment*: time is divided into segments of equal length.  The
+user key of an entry begins with the number of its segment.  Then come the key and the numbers that
+distinguish the entry from others of the key:
 
     segment | key | time | ...
 
-So the entries of one key lie together in each of the few live segments, and expired ones lie at the
-front.  A segment whose entries are all expired is dropped as a whole.  From the one on the border
-single entries are dropped, each time that stream time has moved on by a sixteenth of the retention.
-Reads never show an expired entry, dropped or not: one whose time is `<= stream time - retention`.
+Bytes sort in this order, so two things are fast.  The entries of one key are neighbours within a
+segment, and only a few segments are alive.  Expired entries come first in the table, so cleanup
+reads from the front and stops where live segments begin.
 
-The width of segments follows from `retention` and `segments`.  It is remembered per key group; if
-it has changed, the entries are moved to their new segments.
+An entry is expired if its time is `<= stream time - retention`.  Reads never show an expired entry,
+deleted or not.  Cleanup deletes expired entries each time that stream time has moved on by a
+sixteenth of the retention.
+
+The length of segments follows from `retention` and `segments`.  Each key group notes it (`LAYOUT`).
+If it has changed, the entries are moved to their new segments.  Kafka Streams has the same idea in
+[AbstractSegments](https://github.com/apache/kafka/blob/trunk/streams/src/main/java/org/apache/kafka/streams/state/internals/AbstractSegments.java).
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ class SegmentedStore(StateStore):
     """The base of the stores whose entries have a time and expire."""
 
     _expires_by = "time"
-    # Numbers behind the key; the first of them is the time that expires.
+    # How many numbers follow the key in a user key; the first of them is the time that expires.
     _numbers = 1
 
     def __init__(self, descriptor: ExpiringStoreDescriptor) -> None:
@@ -47,9 +52,9 @@ class SegmentedStore(StateStore):
         self.retention: int = descriptor.retention
         """How long entries live in stream time, in ms."""
         self.segments: int = descriptor.segments
-        """How many segments hold entries that are alive, about."""
+        """About how many segments have live entries."""
         self.dropped_records = 0
-        """Writes that came too late, of this instance."""
+        """The number of writes to this instance that came too late."""
         self.on_late: Callable[[Any, Any, int], object] | None = None
         """Called with key, value and time of a write that came too late; set it in `open`."""
         self._width = descriptor.segment_width
@@ -75,12 +80,12 @@ class SegmentedStore(StateStore):
 
     @property
     def observed_stream_time(self) -> int | None:
-        """The stream time in ms that expiry is judged by; None before the first write."""
+        """The stream time in ms that decides what is expired; None before the first write."""
         self._ready()
         return self._stream_time.read()
 
     def drop_expired(self) -> None:
-        """Delete what has expired under every key of the group."""
+        """Delete the expired entries of every key of the group."""
         context = self._ready()
         for key in self._each_key():
             with context.under(key):
@@ -121,7 +126,7 @@ class SegmentedStore(StateStore):
 
     def _clean(self, expired: int, former: int | None) -> None:
         if not self._has_own_time:
-            # Other keys move the time: look at what may have expired, a little at each write.
+            # Other keys move the time, too, so clean up a little at each write of this key.
             self._sweep(expired, limit=_PEEK)
             return
         step = max(1, self.retention // _SWEEPS_PER_RETENTION)
@@ -129,12 +134,13 @@ class SegmentedStore(StateStore):
             self._sweep(expired)
 
     def _sweep(self, expired: int, limit: int | None = None) -> None:
-        """Delete entries whose time is `<= expired`, of the first `limit` ones if given."""
+        """Delete entries whose time is `<= expired`; with a limit, look only at so many."""
         end = encode_int(expired // self._width + 1)
         at = -self._numbers * INT_SIZE
         for user_key, _ in self._table.range(end=end, limit=limit):
             if read_int(user_key, at) <= expired:
-                # Not logged as a change: readers of the changelog have their own retention.
+                # Do not log this as a change, because readers of the changelog expire by
+                # themselves.
                 self._table.delete(user_key)
 
     def _time_of(self, user_key: bytes) -> int:
@@ -149,6 +155,7 @@ class SegmentedStore(StateStore):
         return segment + key + b"".join(map(encode_int, (time, *more)))
 
     def _check_layout(self) -> None:
+        # Checked at each access and not at `open`, because each key group notes its own width.
         width = self._layout.get(None)
         if width == self._width:
             return
@@ -168,13 +175,13 @@ class SegmentedStore(StateStore):
     # Reading
 
     def _expiry_bound(self) -> int | None:
-        """Return the last time that is expired, in ms."""
+        """Return the latest expired time, in ms."""
         self._check_layout()
         now = self._stream_time.read()
         return None if now is None else now - self.retention
 
     def _clip(self, time_from: int | None) -> int | None:
-        """Return the first time that a read from `time_from` on may show."""
+        """Return the first time of a read from `time_from` on that is not expired."""
         expired = self._expiry_bound()
         if expired is None:
             return time_from
@@ -220,9 +227,10 @@ class SegmentedStore(StateStore):
     def _segments(
         self, time_from: int | None, time_to: int | None, *, reverse: bool
     ) -> Iterator[int]:
-        """Return the segments that may have entries of such times."""
+        """Return the segments that may have entries of these times."""
         if self._has_own_time and time_from is not None:
-            # No entry is ahead of stream time, so there are few segments, empty ones included.
+            # No entry is ahead of stream time, so few segments are possible, even counting empty
+            # ones.
             now = self._stream_time.read()
             last = now if time_to is None or now is None else min(now, time_to)
             if last is not None:
@@ -232,6 +240,7 @@ class SegmentedStore(StateStore):
         begin = None if time_from is None else encode_int(time_from // self._width)
         end = None if time_to is None else encode_int(time_to // self._width) + LAST
         segments = []
+        # Jump from segment to segment by the first entry of each.
         while found := list(self._table.range(begin, end, limit=1)):
             segments.append(read_int(found[0][0], 0))
             begin = found[0][0][:INT_SIZE] + LAST

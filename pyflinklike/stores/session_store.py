@@ -36,10 +36,9 @@ class SessionStoreDescriptor(ExpiringStoreDescriptor[K, V]):
     Args:
         retention: The stream time for which sessions are kept after their end; at least the gap
             and the grace together.  A `Time`, `Duration`, `timedelta` or an int of ms.
-        segments: The number of time segments that live sessions lie in, as of a
-            `WindowStoreDescriptor`.
-        stream_time: The progress by which sessions expire: "key", "partition" or "watermark"; None
-            for that of the scope.
+        segments: The number of time segments with live sessions, as in a `WindowStoreDescriptor`.
+        stream_time: The progress by which sessions expire: "key", "partition" or "watermark".  None
+            takes the same as the scope.
     """
 
     noun = "session"
@@ -56,8 +55,8 @@ class SessionStore(SegmentedStore, Generic[K, V]):
     """A store of sessions and their aggregates, as Kafka Streams' SessionStore.
 
     Start and end are the times of the first and last event, both included; they may be equal.  A
-    session whose end is `<= stream time - retention` is expired.  The results of one key come by
-    end; those of several keys by segment, then by key, then by end.
+    session is expired if its end is `<= stream time - retention`.  The sessions of one key come in
+    the order of their ends; sessions of several keys come by segment, then by key, then by end.
     """
 
     _expires_by = "session end"
@@ -68,7 +67,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
 
         Raises:
             StateValueError: The key is None, or something does not fit its type.
-            StoreValueError: The end lies before the start.
+            StoreValueError: The end is before the start.
         """
         self._ready()
         encoded, first, last = self._session(key, start, end)
@@ -79,7 +78,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
             self._drop(key, agg, last)
 
     def remove(self, key: K, start: TimeLike, end: TimeLike) -> None:
-        """Remove a session; do nothing if there is none."""
+        """Remove a session; if it is missing, this does nothing."""
         self._ready()
         encoded, first, last = self._session(key, start, end)
         self._check_layout()
@@ -136,9 +135,9 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         *,
         reverse: bool = False,
     ) -> Cursor[WindowedKeyValue]:
-        """Return such sessions of all keys from one to another, both included.
+        """Return the sessions of a range of keys, both bounds included; None is an open end.
 
-        None is an open end.
+        The sessions end from `earliest_end` on and start by `latest_start`.
         """
         self._ready()
         keys = self._key_bounds(key_from, key_to)
@@ -174,8 +173,8 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         """Add an event: to a session, to a new one, or as the bridge between several.
 
         This is Kafka Streams' session aggregation.  A session takes in events that are at most
-        `gap` away, the gap itself included.  Whether an event is late is judged on the session it
-        makes, so that an old event that joins a session in time is taken.
+        `gap` away, the gap itself included.  An event is late if the session that it would make has
+        ended too long ago.  So an old event is accepted if it joins a live session.
 
         Args:
             key: The key of the event.
@@ -183,8 +182,8 @@ class SessionStore(SegmentedStore, Generic[K, V]):
             value: The value to aggregate; None is skipped, and counted in `skipped_records`.
             gap: The longest silence within a session, as a duration or an int of ms.
             initializer: Returns the aggregate of no event.
-            aggregator: Is given key, value and aggregate; returns the aggregate with the value.
-            merger: Is given the key and two aggregates; returns their common one.
+            aggregator: Takes key, value and aggregate, and returns the aggregate with the value.
+            merger: Takes the key and two aggregates, and returns the aggregate of both.
             grace: The time for which a session stays open for late events, beyond the gap.
 
         Raises:
@@ -225,7 +224,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
             self._put_entry(user_key, frozen, frozen)
 
     def _is_late(self, end: int, wait: int) -> bool:
-        """Return whether a session with this end is closed or expired already."""
+        """Return whether a session with this end is already closed or expired."""
         now = self._stream_time.read()
         return now is not None and (end < now - wait or end <= now - self.retention)
 
@@ -238,7 +237,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         return [AbsorbedSession.of(key, each.start, each.end, each.value) for each in merged]
 
     skipped_records = 0
-    """Events without a value, of this instance."""
+    """The number of events without a value that this instance skipped."""
 
     def _lengths(self, gap: DurationLike, grace: DurationLike) -> tuple[int, int]:
         silence = to_milliseconds(gap, f"store {self._name!r}: gap")

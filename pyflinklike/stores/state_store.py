@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of all stores: a name, a life, tables and a changelog.
+"""The common part of all stores: a name, a life cycle, tables and a changelog.
 
-A store is a client of tables, as states are: it has no storage of its own and does not know which
-backend it is on.  Working state, durability, restore and savepoints are therefore those of any
-state.
+A store reads and writes tables, as states do (`pyflinklike.state.table`).  It has no storage of its
+own and does not know the backend.  So its durability, restore and savepoints are the same as for
+any state.
+
+This module has, from top to bottom: the base class of stores; the log of their changes and its
+cache (not to be confused with the log of a key group, which makes state durable); cursors; the
+context of a store; stream time; and the registry of an operator's stores.
 """
 
 from __future__ import annotations
@@ -65,8 +69,7 @@ LOG = logging.getLogger("pyflinklike.stores")
 class StateStore:
     """The base of all stores; obtained with `runtime_context.get_store(descriptor)`.
 
-    Every method but `close` and the properties needs a store that is open and a current key, as
-    state does.
+    All methods but `close` and the properties need an open store and a current key, as with state.
 
     Args:
         descriptor: The declaration of the store.
@@ -91,7 +94,7 @@ class StateStore:
         """Open the store in an operator; `get_store` does this.
 
         Raises:
-            IncompatibleStateError: What was restored under its name is something else.
+            IncompatibleStateError: The restored state of this name was declared otherwise.
         """
         self._context = context
         self._table = context.make_ordered_table(self._descriptor.spec())
@@ -117,22 +120,22 @@ class StateStore:
 
     @property
     def name(self) -> str:
-        """The name it was declared with."""
+        """The declared name of the store."""
         return self._name
 
     @property
     def scope(self) -> str:
-        """`key` if each current key has a store of its own, `partition` if a key group shares one."""
+        """`key` if each current key has its own store, `partition` if a key group shares one."""
         return self._descriptor.scope
 
     @property
     def is_open(self) -> bool:
-        """True if it was opened and not closed."""
+        """True if the store was opened and not closed."""
         return self._context is not None and not self._is_closed
 
     @property
     def is_persistent(self) -> bool:
-        """True if its working state lies on a local disk; it is durable either way."""
+        """True if its working state is on a local disk; it is durable either way."""
         context = self._context
         if context is None or self._is_in_memory:
             return False
@@ -143,7 +146,7 @@ class StateStore:
         """`<operator>-<store>-changelog`, as Kafka Streams names the topic.
 
         Raises:
-            StoreNotInitializedError: It was never opened.
+            StoreNotInitializedError: The store was never opened.
         """
         if self._context is None:
             raise self._not_initialized()
@@ -151,16 +154,16 @@ class StateStore:
 
     @property
     def changelog_config(self) -> dict[str, str]:
-        """The settings of the topic: those declared, over Kafka Streams' defaults for this kind."""
+        """The declared settings of the topic, and Kafka Streams' defaults for all others."""
         return self._descriptor.topic_config()
 
     @property
     def position(self) -> dict[int, int]:
-        """The number of commits that the store's contents include, by key group."""
+        """For each key group, the number of commits that the store's contents include."""
         return self._ready().position()
 
     def flush(self) -> None:
-        """Log what the cache holds; the end of a micro-batch does this, too."""
+        """Log the changes in the cache; the end of a micro-batch does this, too."""
         self._ready()
         if self._changes is not None:
             self._changes.flush()
@@ -179,7 +182,7 @@ class StateStore:
                 context.cursors.close_of(self._name)
 
     def abandon(self) -> None:
-        """Close without a flush, since the operator has ended; what was not committed is lost."""
+        """Close without a flush, because the operator has ended; uncommitted changes are lost."""
         self._is_closed = True
 
     def __repr__(self) -> str:
@@ -200,16 +203,16 @@ class StateStore:
             "obtain it with runtime_context.get_store(descriptor)"
         )
 
-    # What the runtime calls
+    # The runtime calls these
 
     def drop_expired(self) -> None:
-        """Delete what has expired under every key of the group; a compaction does this."""
+        """Delete the expired entries of every key of the group; a compaction does this."""
 
     def arrange(self) -> None:
-        """Bring the current key group into the layout declared now, if that has changed."""
+        """Move the entries of the current key group to the present layout, if it has changed."""
 
     def _each_key(self) -> list[Any]:
-        """Return the keys, frozen, that have entries."""
+        """Return the frozen keys that have entries."""
         return list({key: None for key, _, _ in self._table.scan()})
 
     # Tables
@@ -229,7 +232,8 @@ class StateStore:
     def _put_entry(
         self, user_key: bytes, entry: Entry, value: Any, timestamp: int | None = None
     ) -> None:
-        """Write an entry, and note the change; `value` is the part of it that is logged."""
+        """Write an entry, and note the change; `value` is the part of the entry to log."""
+        # First the note: it looks up whether the entry is there before this write.
         if self._changes is not None:
             self._changes.note(user_key, value, self._time(timestamp))
         self._table.put(user_key, entry)
@@ -251,7 +255,7 @@ class StateStore:
         return parts[0] if len(parts) == 1 else parts
 
     def _parts(self, user_key: bytes) -> tuple[Any, ...]:
-        """Return what distinguishes an entry from the others, in the user's form."""
+        """Return the parts of an entry's user key, in the user's form."""
         return (self._codec.decode(user_key)[0],)
 
     # Reading
@@ -260,7 +264,7 @@ class StateStore:
         return Cursor(self._name, found, decode, self._ready().cursors)
 
     def _key_bounds(self, key_from: Any, key_to: Any) -> tuple[bytes | None, bytes | None] | None:
-        """Return the bytes of an inclusive range of keys; None if it can hold nothing."""
+        """Return the bytes of an inclusive range of keys; None if the range is empty."""
         begin = None if key_from is None else self._codec.encode(key_from)
         end = None if key_to is None else self._codec.encode(key_to)
         if begin is not None and end is not None and begin > end:
@@ -279,30 +283,30 @@ class StateStore:
 
 # The changelog, and the write-back cache in front of it
 #
-# A write goes to the store's table at once, so that reads need not look anywhere else, and its
-# durability is the key group's log.  What is cached is the *change*: of all writes of one entry
-# between two flushes only the last becomes a `ChangelogRecord`, in the order in which the entries
-# were written last.  An entry that was neither there before nor is there after leaves no record.
+# A write goes to the store's table at once, so reads only look there, and the log of the key group
+# makes it durable.  The cache holds *changes*: if an entry is written many times between two
+# flushes, only the last write becomes a `ChangelogRecord`.  The records come in the order of these
+# last writes.  If an entry did not exist before and does not exist afterwards, it gets no record.
 #
-# The cache is flushed at the end of each micro-batch (in the harness: of each call), by `flush()`,
-# and as a whole when it holds too many entries, as Kafka's cache is when it evicts a dirty one.
-# A restore does not pass here, and logs nothing.
+# The cache is flushed at the end of each micro-batch (in a harness: of each call), by `flush()`,
+# and when it has too many entries.  Kafka's cache flushes everything, too, when it evicts a changed
+# entry.  A restore writes to the tables directly, so it logs no changes.
 
 
 MAX_DIRTY = 65_536
-"""Entries whose change may wait for a flush."""
+"""The largest number of entries whose changes wait for a flush."""
 
 
 class WriteBackLog:
-    """The changes of a store that are still to be logged.
+    """The changes of a store that wait to be logged.
 
     Args:
         store: The name of the store.
         tag: The side output of the records.
         context: The context of the store.
         table: The table of the entries.
-        logged_key: Makes the key of a record from a frozen current key and a user key.
-        thaw: Makes the user's form of a value.
+        logged_key: Returns the key of a record for a frozen current key and a user key.
+        thaw: Returns the user's form of a value.
         is_caching: True if changes wait for a flush.
     """
 
@@ -327,7 +331,7 @@ class WriteBackLog:
         self._dirty: dict[tuple[Any, bytes], tuple[bool, Any, int | None, Any]] = {}
 
     def note(self, user_key: bytes, value: Any, timestamp: int | None) -> None:
-        """Take note of a write that is about to happen.
+        """Note a write that is about to happen.
 
         Args:
             user_key: The user key of the entry.
@@ -345,11 +349,13 @@ class WriteBackLog:
         elif write_buffer is None:
             self._keep(where, self._was_there(where), value, timestamp, writer)
         else:
+            # The table must be asked now, before the write; the change waits for the call's
+            # success.
             was_there = self._was_there(where)
             write_buffer.do_later(lambda: self._keep(where, was_there, value, timestamp, writer))
 
     def _was_there(self, where: tuple[Any, bytes]) -> bool:
-        """Return whether the entry was there at the last flush, as far as is known."""
+        """Return whether the entry was there at the last flush."""
         former = self._dirty.get(where)
         return self._table.get(where[1]) is not MISSING if former is None else former[0]
 
@@ -361,7 +367,7 @@ class WriteBackLog:
         timestamp: int | None,
         writer: Any,
     ) -> None:
-        """Have a change wait for the next flush, in place of an earlier one of the entry."""
+        """Keep a change for the next flush, in place of an earlier change of the entry."""
         former = self._dirty.pop(where, None)  # a key written again moves to the end
         was_there = was_there if former is None else former[0]
         self._dirty[where] = was_there, value, timestamp, writer
@@ -369,11 +375,11 @@ class WriteBackLog:
             self._flush()
 
     def log(self, user_key: bytes, value: Any, timestamp: int | None) -> None:
-        """Log a write at once; the arguments are those of `note`."""
+        """Log a write at once; the arguments are the same as for `note`."""
         self._log(self._where(user_key), value, timestamp, self._context.key)
 
     def flush(self) -> None:
-        """Log the changes that wait; those of a call that is under way, once it has succeeded."""
+        """Log the changes that wait; if a call runs, this waits until it has succeeded."""
         write_buffer = self._context.write_buffer
         if write_buffer is None:
             self._flush()
@@ -407,9 +413,9 @@ class WriteBackLog:
 
 # Cursors
 #
-# A cursor is a snapshot: changes after it was opened are not seen.  It closes itself at its end.  It
-# does not outlive the call in which it was opened; one that is then still open is closed with a
-# `ResourceWarning`, because Kafka's would leak.
+# A cursor is a snapshot: it does not see changes after it was opened.  It closes itself at its end,
+# or at the latest at the end of the call that opened it.  In that case we give a `ResourceWarning`,
+# because the same program on Kafka Streams would leak the iterator.
 
 
 class OpenCursors:
@@ -423,11 +429,11 @@ class OpenCursors:
         self._open[id(cursor)] = cursor
 
     def discard(self, cursor: Cursor[Any]) -> None:
-        """Forget a cursor that is closed."""
+        """Forget a closed cursor."""
         self._open.pop(id(cursor), None)
 
     def end_call(self) -> None:
-        """Close the cursors that the call has left open, and warn of them."""
+        """Close the cursors that the call has left open, with a warning for each."""
         while self._open:
             _, cursor = self._open.popitem()
             cursor.close()
@@ -439,19 +445,19 @@ class OpenCursors:
             )
 
     def close_of(self, store: str) -> None:
-        """Close the cursors over one store, which is closed."""
+        """Close the cursors over a store that closes."""
         for cursor in [each for each in self._open.values() if each.store == store]:
             cursor.close()
 
 
 class Cursor(Iterator[T], Generic[T]):
-    """An iterator over what a store found; also a context manager.
+    """An iterator over the results of a read; also a context manager.
 
     Args:
         store: The name of the store.
         found: The items in their stored form.
-        decode: Makes an item from its stored form.
-        opened: The open cursors, among which this one is until it is closed.
+        decode: Converts an item from its stored form.
+        opened: The open cursors; this one adds itself, and removes itself when it closes.
     """
 
     def __init__(
@@ -469,13 +475,13 @@ class Cursor(Iterator[T], Generic[T]):
 
     @classmethod
     def merged(cls, cursors: Sequence[Cursor[T]], *, reverse: bool) -> Cursor[T]:
-        """Make one cursor over what several found, and close these.
+        """Make one cursor over the items of several, and close these.
 
         Args:
-            cursors: At least one, each over the same store in another key group, and unread.
+            cursors: At least one unread cursor, each over the same store in another key group.
             reverse: True if they begin with the last items.
         """
-        # The first part of a raw item orders what a store finds: its user key, or its time.
+        # The first part of a raw item gives the order: its user key, or its time.
         found = heapq.merge(*(each._found for each in cursors), key=itemgetter(0), reverse=reverse)
         first = cursors[0]
         merged = cls(first.store, list(found), first._decode, OpenCursors())
@@ -485,7 +491,7 @@ class Cursor(Iterator[T], Generic[T]):
 
     @property
     def closed(self) -> bool:
-        """True if it was closed, or read to its end."""
+        """True if the cursor was closed, or read to its end."""
         return self._is_closed or self._is_exhausted
 
     def __next__(self) -> T:
@@ -501,7 +507,7 @@ class Cursor(Iterator[T], Generic[T]):
         return item
 
     def peek(self) -> T | None:
-        """Return the next item without going on to it; None at the end.
+        """Return the next item without moving on; None at the end.
 
         Raises:
             CursorClosedError: The cursor was closed.
@@ -510,7 +516,7 @@ class Cursor(Iterator[T], Generic[T]):
         return self._decode(self._found[self._next]) if self._next < len(self._found) else None
 
     def close(self) -> None:
-        """Release what was found; a second call does nothing."""
+        """Release the items; a second call does nothing."""
         self._is_closed = True
         self._found = ()
         self._opened.discard(self)
@@ -557,13 +563,13 @@ class StoreContext(Surroundings):
         return self.backend.current.key
 
     def table(self, spec: TableSpec) -> Table:
-        """Return the table of a spec, with what was restored of it."""
+        """Return the table of a spec, with its restored entries."""
         table = self.backend.table(spec)
         self.on_table(spec)
         return table
 
     def make_ordered_table(self, spec: TableSpec) -> OrderedTable:
-        """Return the ordered table of a spec, with what was restored of it."""
+        """Return the ordered table of a spec, with its restored entries."""
         return cast(OrderedTable, self.table(spec))
 
     def under(self, key: Any) -> _Under:
@@ -586,8 +592,7 @@ class _Under:
 
 # Stream time: the progress of the events that a store saw, which decides what is expired
 #
-# It is an entry of a table, so a restored store decides as the original would.  No wall clock is
-# read.
+# It is an entry of a table and never the wall clock, so a restored store decides as the original.
 
 
 class StreamTime:
@@ -601,7 +606,7 @@ class StreamTime:
 
     Args:
         spec: The spec of the store's table.
-        mode: One of the modes.
+        mode: One of the modes above.
         context: The context of the store.
     """
 
@@ -623,7 +628,7 @@ class StreamTime:
         )
 
     def read(self) -> int | None:
-        """Return the stream time in ms; None if nothing was seen yet."""
+        """Return the stream time in ms; None before the first event or watermark."""
         stored: Any = self._table.get(None)
         now = None if stored is MISSING else stored
         watermark = self._clock.watermark
@@ -646,14 +651,14 @@ class StreamTime:
 # The stores of one operator: made once, flushed and closed with it
 
 _NOT_DURABLE = {"name", "key_type", "value_type", "caching", "changelog", "changelog_config"}
-"""Fields of a descriptor that say nothing of what is stored, or are told otherwise."""
+"""Fields of a descriptor that do not matter to stored entries, or are described separately."""
 
 
 class StoreRegistry:
     """The stores of an operator by name.
 
     Args:
-        surroundings: What the stores find around them.
+        surroundings: The operator's backend, clock and other parts that stores use.
     """
 
     def __init__(self, surroundings: Surroundings) -> None:
@@ -665,11 +670,11 @@ class StoreRegistry:
         return isinstance(name, str) and name.partition("/")[0] in self._stores
 
     def open(self, descriptor: StoreDescriptor) -> StateStore:
-        """Return the store of a declaration; the same one for the same declaration.
+        """Return the store of a declaration; an equal declaration gives the same store.
 
         Raises:
-            DeclarationValueError: A store declared otherwise has its name.
-            IncompatibleStateError: What was restored under the name does not fit.
+            DeclarationValueError: Another declaration has the same name.
+            IncompatibleStateError: The restored state of this name does not fit.
         """
         known = self._stores.get(descriptor.name)
         if known is not None:
@@ -695,24 +700,24 @@ class StoreRegistry:
         return {name: describe_store(descriptor) for name, (descriptor, _) in self._stores.items()}
 
     def begin_call(self) -> None:
-        """Close cursors that the previous call left open: a record or timer begins."""
+        """Close cursors that the previous call left open, before a record or timer."""
         self._context.cursors.end_call()
 
     def flush(self) -> None:
-        """Log what the caches hold: a micro-batch of the current key group ends."""
+        """Log the changes in the caches, at the end of a micro-batch of the current key group."""
         self._context.cursors.end_call()
         for _, store in self._stores.values():
             if store.is_open:
                 store.flush()
 
     def drop_expired(self) -> None:
-        """Delete what has expired in the current key group."""
+        """Delete the expired entries of all stores in the current key group."""
         for _, store in self._stores.values():
             if store.is_open:
                 store.drop_expired()
 
     def close(self) -> None:
-        """Refuse further use of the stores: the operator ends."""
+        """Refuse further use of the stores, because the operator ends."""
         for _, store in self._stores.values():
             store.abandon()
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keys of stores as bytes that sort as the keys do, and back.
 
-A store puts its entries under composite keys such as (key, window start), so that a range of bytes
-is a range of keys and times.  Within one type the unsigned order of the bytes is Python's order,
-negative numbers included.  Times and other numbers take 9 bytes, a tag and 64 bits, so that numbers
-behind a key can be read from its end.  No part begins with FF, so [k, k + FF) is exactly what
-begins with the part k.
+A store puts its entries under composite keys such as (key, window start), so a range of bytes is a
+range of keys and times.  For keys of one type, the unsigned order of the bytes is Python's order,
+even for negative numbers.  Times and other numbers take 9 bytes, a tag and 64 bits, so numbers that
+follow a key can be read from the end.  No part begins with the byte FF, so the range from k to
+k + FF has exactly the keys that begin with the part k.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from pyflinklike.types.time_types import (
 __all__ = ["INT_SIZE", "LAST", "KeyCodec", "check_key_type", "encode_int", "read_int"]
 
 LAST = b"\xff"
-"""Above the first byte of whatever follows a part."""
+"""A byte above the first byte of every part, as the end of a range."""
 
 _INT = struct.Struct(">BQ")
 _INT_TAG = 0x14
 _BIAS = 1 << 63
 
 INT_SIZE = _INT.size
-"""Bytes of a number."""
+"""The number of bytes that a number takes."""
 
 _ORDERED = (
     BigIntTypeInfo,
@@ -60,10 +60,10 @@ _ORDERED = (
 
 
 def check_key_type(store: str, key_type: TypeInformation) -> None:
-    """Refuse a type whose values have no order that bytes can keep.
+    """Refuse a type whose values cannot be written as bytes in their order.
 
     Raises:
-        DeclarationTypeError: The type has no such order, or contains a type without one.
+        DeclarationTypeError: The type is without such an order, or contains a type without one.
     """
     if isinstance(key_type, TupleTypeInfo):
         for part in key_type.field_types:
@@ -78,20 +78,21 @@ def check_key_type(store: str, key_type: TypeInformation) -> None:
 
 
 def encode_int(value: int) -> bytes:
-    """Return a number as bytes, also as a bound of a range.
+    """Return a number as bytes; it may also be a bound of a range.
 
-    A number below 64 bits becomes the least one, a number above them is above all others.
+    A bound below 64 bits becomes the least number, and a bound above them is above all numbers.
     """
+    # Adding the bias maps signed numbers to unsigned ones in the same order.
     if value >= _BIAS:
         return LAST
     return _INT.pack(_INT_TAG, max(value + _BIAS, 0))
 
 
 def read_int(data: bytes, at: int) -> int:
-    """Return the number whose bytes begin at `at`, which counts from the end if negative.
+    """Return the number whose bytes begin at `at`; a negative `at` counts from the end.
 
     Raises:
-        CorruptStateError: There is no number.
+        CorruptStateError: The bytes at this position are not a number.
     """
     at = at if at >= 0 else len(data) + at
     try:
@@ -136,17 +137,17 @@ class KeyCodec:
             raise StateValueError(msg) from None
 
     def decode(self, data: bytes, at: int = 0) -> tuple[Any, int]:
-        """Return the key whose bytes begin at `at`, and where they end.
+        """Return the key whose bytes begin at `at`, and the position after them.
 
         Raises:
-            CorruptStateError: There is no key of the type.
+            CorruptStateError: The bytes are not a key of the type.
         """
         try:
             value, end = decode_first(data, at)
             if not self._is_plain:
                 value = _restore(self._type, value)
             elif value is None or self._thaw is None:
-                self._freeze(value)  # refuses what is of another type
+                self._freeze(value)  # refuses a value of another type
             return (value if self._thaw is None else self._thaw(value)), end
         except RAW_ERRORS as error:
             rule = f"store {self._store!r}: the key of an entry must be as the store writes it"
@@ -156,8 +157,8 @@ class KeyCodec:
     def prefix(self, prefix: Any) -> tuple[bytes, bytes]:
         """Return the range of the keys that begin with a prefix.
 
-        A prefix of a str or bytes is some of its first characters or bytes, of a tuple some of its
-        first fields, and of any other key the key itself.
+        A prefix of a str or bytes is its first characters or bytes.  A prefix of a tuple is its
+        first fields.  A prefix of any other key is the key itself.
 
         Raises:
             StateValueError: The prefix is None or does not fit the type.
@@ -175,7 +176,8 @@ class KeyCodec:
 
 
 def _after(prefix: bytes) -> bytes:
-    """Return the first bytes above all that begin with these; the type byte is never FF."""
+    """Return the first bytes above all bytes with this prefix."""
+    # The first byte is a type tag and never FF, so something is always left to count up.
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes((kept[-1] + 1,))
 
@@ -185,7 +187,7 @@ def _is_plain(key_type: TypeInformation) -> bool:
 
 
 def _plain(frozen: Any) -> Any:
-    """Replace the `Instant`s of a frozen key, which the key codec does not know."""
+    """Replace each `Instant` in a frozen key, because the key codec does not know the class."""
     if type(frozen) is Instant:
         return frozen.seconds, frozen.nanos
     if isinstance(frozen, tuple):

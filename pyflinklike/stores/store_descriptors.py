@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors: how a function declares the store it wants.
+"""Descriptors: how a function declares the store that it wants.
 
-Descriptors are values: they compare and pickle as such, and check themselves when they are made.
-Each check is a validator of attrs: it is given the descriptor, the attribute and the value, and
+Descriptors are values: they are compared and pickled by value, and check their fields when they are
+made.  Each check is a validator of attrs: it takes the descriptor, the attribute and the value, and
 raises `DeclarationTypeError` or `DeclarationValueError`.
 """
 
@@ -43,12 +43,12 @@ __all__ = [
 
 
 DAY = 86_400_000
-"""In ms; what a changelog keeps longer than its store, as Kafka Streams'."""
+"""A day in ms, by which a changelog keeps entries longer than its store, as in Kafka Streams."""
 _SHORTEST_SEGMENT = 60_000
 
 
 def check_name(_: Any, __: Any, name: Any) -> None:
-    """Refuse a name that is not 1 to 249 of the characters Kafka takes in a topic's name."""
+    """Refuse a name that Kafka would refuse as a topic's: 1 to 249 of certain characters."""
     if not isinstance(name, str):
         msg = f"the name of a store must be a str, got {short_repr(name)}; name it"
         raise DeclarationTypeError(msg)
@@ -58,7 +58,7 @@ def check_name(_: Any, __: Any, name: Any) -> None:
 
 
 def check_type(descriptor: Any, attribute: Any, given: Any) -> None:
-    """Refuse what is no type, and a key's type without an order."""
+    """Refuse a value that is not a type, and a type of keys without an order."""
     if not isinstance(given, TypeInformation):
         remedy = instance_of(TypeInformation, given, "use for example Types.LONG(), with ()")
         msg = (
@@ -71,14 +71,14 @@ def check_type(descriptor: Any, attribute: Any, given: Any) -> None:
 
 
 def check_bool(descriptor: Any, attribute: Any, given: Any) -> None:
-    """Refuse what is neither True nor False."""
+    """Refuse a value other than True and False."""
     if not isinstance(given, bool):
         msg = f"store {descriptor.name!r}: {attribute.name} must be a bool, got {short_repr(given)}"
         raise DeclarationTypeError(f"{msg}; give True or False")
 
 
 def check_config(descriptor: Any, _: Any, given: Any) -> None:
-    """Refuse what is neither None nor a mapping with texts as keys."""
+    """Refuse a value other than None and a mapping with texts as keys."""
     texts = isinstance(given, Mapping) and all(isinstance(key, str) for key in given)
     if given is not None and not texts:
         msg = (
@@ -89,7 +89,7 @@ def check_config(descriptor: Any, _: Any, given: Any) -> None:
 
 
 def check_scope(descriptor: Any, _: Any, given: Any) -> None:
-    """Refuse what is neither of the two scopes."""
+    """Refuse a value other than the two scopes."""
     check_choice(descriptor, "scope", given, _SCOPES)
 
 
@@ -98,7 +98,7 @@ _SCOPES = ("key", "partition")
 
 
 def check_choice(descriptor: Any, name: str, given: Any, choices: Any) -> None:
-    """Refuse what is not one of some texts."""
+    """Refuse a value that is not one of the choices."""
     if given not in choices:
         msg = f"store {descriptor.name!r}: {name} must be one of {choices}, got {short_repr(given)}"
         raise DeclarationValueError(f"{msg}; choose one")
@@ -109,15 +109,15 @@ class StoreDescriptor(Generic[K, V]):
     """The declaration of a store: its name, its types, and the options of all kinds of store.
 
     Args:
-        name: Unique within the function; 1 to 249 of `A-Z a-z 0-9 . _ -`.
+        name: Name of the store, unique within the function; 1 to 249 of `A-Z a-z 0-9 . _ -`.
         key_type: The type of the store's keys, which must have an order.
         value_type: The type of the values.
         caching: True to log only the last of several changes of an entry within a micro-batch.
         changelog: True to send changes to `changelog_tag`.  The store is durable either way.
-        changelog_config: Settings of the topic that the changelog is meant for, over Kafka
-            Streams' defaults; `store.changelog_config` has both.
-        scope: "key" gives each current key a store of its own; with "partition" all keys of a key
-            group share one.
+        changelog_config: Settings of the topic for the changelog, in place of Kafka Streams'
+            defaults; `store.changelog_config` has both.
+        scope: "key" gives each current key its own store; with "partition", all keys of a key group
+            share one.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -134,7 +134,7 @@ class StoreDescriptor(Generic[K, V]):
     scope: str = attrs.field(kw_only=True, default="key", validator=check_scope)
 
     _make_extension: ClassVar[Any]
-    """The class that opens stores; its module, which imports this one, sets it."""
+    """The class that opens stores.  `state_store` sets it, because it imports this module."""
 
     @property
     def changelog_tag(self) -> OutputTag[ChangelogRecord]:
@@ -147,16 +147,16 @@ class StoreDescriptor(Generic[K, V]):
         )
 
     def new_store(self) -> Any:
-        """Make the store, not yet opened; each kind of store has its own."""
+        """Make the store, not yet opened; each kind of descriptor overrides this."""
         raise NotImplementedError
 
     def new_extension(self, surroundings: Surroundings) -> Extension:
-        """Return what opens the stores of an operator; the first store of an operator asks for it."""
+        """Return the registry that opens the stores of an operator, for the operator's first store."""
         made: Extension = self._make_extension(surroundings)
         return made
 
     def topic_config(self) -> dict[str, str]:
-        """Return the settings of the changelog topic: those declared, over Kafka Streams'."""
+        """Return the declared settings of the changelog topic, and defaults for all others."""
         declared = {key: str(value) for key, value in (self.changelog_config or {}).items()}
         return {**self._topic_defaults(), **declared}
 
@@ -179,7 +179,7 @@ class StoreDescriptor(Generic[K, V]):
     noun: ClassVar[str]
 
     def _kind(self) -> str:
-        """Return what a restart may not change, besides the type of the values."""
+        """Return the properties that a restart must not change, besides the type of the values."""
         return f"{self.noun} store by {self.key_type.signature}, scope {self.scope}"
 
     def _key_fields(self) -> tuple[tuple[str, TypeInformation], ...]:
@@ -190,13 +190,13 @@ class StoreDescriptor(Generic[K, V]):
 
 
 def default_stream_time(descriptor: Any) -> None:
-    """Set the stream time to that of the scope, if the descriptor has none."""
+    """Set the stream time of a descriptor to its scope, if none was given."""
     if descriptor.stream_time is None:
         object.__setattr__(descriptor, "stream_time", descriptor.scope)
 
 
 def check_segments(descriptor: Any, _: Any, given: Any) -> None:
-    """Refuse what is no int of at least 2."""
+    """Refuse a value that is not an int of at least 2."""
     if not is_int(given):
         msg = f"store {descriptor.name!r}: segments must be an int, got {short_repr(given)}; for example 2"
         raise DeclarationTypeError(msg)
@@ -211,7 +211,7 @@ def to_retention(length: DurationLike) -> int:
 
 
 def check_stream_time(descriptor: Any, _: Any, given: Any) -> None:
-    """Refuse what is neither None nor a mode that goes with the scope."""
+    """Refuse a value other than None and a mode that fits the scope."""
     if given is None:
         return
     check_choice(descriptor, "stream_time", given, _STREAM_TIMES)
@@ -227,7 +227,7 @@ def check_retention(descriptor: Any, _: Any, given: int) -> None:
     """Refuse less than 1 ms."""
     if given < 1:
         msg = f"store {descriptor.name!r}: retention must be at least 1 ms, got {given} ms"
-        raise DeclarationValueError(f"{msg}; nothing would be kept")
+        raise DeclarationValueError(f"{msg}; a shorter one would keep no entry")
 
 
 _STREAM_TIMES = ("key", "partition", "watermark")
@@ -257,7 +257,7 @@ class ExpiringStoreDescriptor(StoreDescriptor[K, V]):
 
 
 def check_max_entries(descriptor: Any, _: Any, given: Any) -> None:
-    """Refuse what is no int of at least 1."""
+    """Refuse a value that is not an int of at least 1."""
     if not is_int(given):
         msg = f"store {descriptor.name!r}: max_entries must be an int, got {short_repr(given)}; for example 100"
         raise DeclarationTypeError(msg)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stores return: named tuples, so that `for key, value in store.range()` reads well.
+"""The results of stores: named tuples, so that `for key, value in store.range()` reads well.
 
 Stores take points of time as ms since the epoch, or as datetimes with a time zone.
 """
@@ -32,7 +32,7 @@ __all__ = [
 
 
 NOT_PUT: Final = -(2**63)
-"""What `VersionedStore.put` returns for a version older than its history, as Kafka's Long.MIN_VALUE."""
+"""The result of `VersionedStore.put` for a version older than its history (Kafka: Long.MIN_VALUE)."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -92,7 +92,7 @@ class SessionKey(NamedTuple):
 class AbsorbedSession(SessionKey):
     """A session that became part of another one; equal to its `SessionKey`.
 
-    `value` is the aggregate it had, which a consumer that subtracts must retract.
+    `value` is its last aggregate.  A consumer that keeps a total must subtract it.
     """
 
     value: Any
@@ -108,8 +108,8 @@ class AbsorbedSession(SessionKey):
 class SessionUpdate(NamedTuple):
     """The effect of one event on the sessions of its key.
 
-    `removed` are the sessions that were absorbed, `session` and `agg` the session of the event and
-    its aggregate.  Of an event that came too late, or had no value, both are None.
+    `removed` are the sessions that were absorbed.  `session` and `agg` are the event's session and
+    its aggregate; both are None if the event came too late or has no value.
     """
 
     removed: list[AbsorbedSession]
@@ -146,9 +146,9 @@ class ChangelogRecord(NamedTuple):
 
     `key` is the key, or a tuple if an entry has more than a key: the current key (scope "key")
     first, then the store's key, then window start (and number among duplicates), or session start
-    and end.  For an entry that is deleted `value` is None and `op` is "delete" instead of "put".
-    `ts` is the time in ms of the element or timer that wrote the entry, if it has one; of a
-    timestamped or versioned store it is that of the value.
+    and end.  If the entry was deleted, `value` is None and `op` is "delete" instead of "put".  `ts`
+    is the time in ms of the element or timer that wrote the entry, or None; in a timestamped or
+    versioned store, it is the value's time.
     """
 
     store: str
@@ -166,13 +166,13 @@ def to_instant(time: TimeLike, what: str = "a time") -> int:
     """Convert a point of time to ms since the epoch.
 
     Raises:
-        StateValueError: It is neither an int nor a datetime (a bool is no int).
-        StoreValueError: It is a datetime without a time zone, or does not fit in 64 bits.
+        StateValueError: The time is neither an int nor a datetime; a bool does not count as int.
+        StoreValueError: The time is a datetime without a time zone, or does not fit in 64 bits.
     """
     if isinstance(time, dt.datetime):
         if time.tzinfo is None:
             msg = (
-                f"{what} must tell its time zone, got {short_repr(time)}; "
+                f"{what} must have a time zone, got {short_repr(time)}; "
                 "write for example replace(tzinfo=timezone.utc)"
             )
             raise StoreValueError(msg)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The versioned store: the values of a key by the time from which they are valid."""
+"""The versioned store: the values of a key by the time from which they are valid.
+
+A version is one entry under (key, time), and the end of its validity is the time of the next entry.
+So a late version needs one write, even between two others.  A deletion is an entry, too, with None.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ class VersionedStoreDescriptor(StoreDescriptor[K, V]):
         history_retention: The stream time for which the past can be read and changed: a `Time`,
             `Duration`, `timedelta` or an int of ms.
         stream_time: The progress by which versions are forgotten: "key", "partition" (the key
-            group) or "watermark"; None for that of the scope.
+            group) or "watermark".  None takes the same as the scope.
     """
 
     noun = "versioned"
@@ -64,17 +68,17 @@ class VersionedStore(StateStore, Generic[K, V]):
 
     It is Kafka Streams' VersionedKeyValueStore.
 
-    A version is valid until the next one of its key begins.  What was valid before `stream time -
-    history_retention` is forgotten, but never the latest version.  Each write is logged: a cache
-    would lose versions.
+    A version is valid until the next version of its key begins.  The store forgets a version that
+    ended before `stream time - history_retention`, but never the latest version.  Each write is
+    logged, because a cache would lose versions.
     """
 
     def __init__(self, descriptor: VersionedStoreDescriptor) -> None:
         super().__init__(descriptor)
         self.history_retention: int = descriptor.history_retention
-        """How far back, in stream time, the past can be asked for and changed, in ms."""
+        """The stream time for which the past can be read and changed, in ms."""
         self.dropped_records = 0
-        """Writes that came too late, of this instance."""
+        """The number of writes to this instance that came too late."""
         self._mode = descriptor.stream_time
         self._stream_time: StreamTime
 
@@ -87,12 +91,12 @@ class VersionedStore(StateStore, Generic[K, V]):
 
     @property
     def observed_stream_time(self) -> int | None:
-        """The stream time in ms that history is judged by; None before the first write."""
+        """The stream time in ms that decides what is forgotten; None before the first write."""
         self._ready()
         return self._stream_time.read()
 
     def put(self, key: K, value: V | None, timestamp: TimeLike) -> int | None:
-        """Store a version; None says that there is no value from then on.
+        """Store a version; None means that the key has no value from then on.
 
         Returns:
             The time in ms until which the version is valid: None if it is the latest one, and
@@ -112,7 +116,7 @@ class VersionedStore(StateStore, Generic[K, V]):
             return NOT_PUT
         version = encoded + encode_int(at)
         if self._changes is not None:
-            # "No value from here on" is an entry, too, whatever was there before.
+            # Log a deletion even if the key had no value before, because it is a version, too.
             self._changes.log(version, MISSING if frozen is None else frozen, at)
         self._table.put(version, frozen)
         if now is not None:
@@ -122,7 +126,7 @@ class VersionedStore(StateStore, Generic[K, V]):
     def get(self, key: K, as_of: TimeLike | None = None) -> VersionedRecord | None:
         """Return the version that is valid, now or at a time.
 
-        It is None if no version is valid, or the version is forgotten.
+        The result is None if no version is valid, or the version is forgotten.
 
         Raises:
             StateValueError: The key is None, or something does not fit its type.
@@ -141,7 +145,7 @@ class VersionedStore(StateStore, Generic[K, V]):
         return None if version is None else self._record(version, self._valid_to(encoded, at))
 
     def delete(self, key: K, timestamp: TimeLike) -> VersionedRecord | None:
-        """Say that there is no value from a time on, and return the version valid at that time."""
+        """Let the key have no value from a time on, and return the version valid at that time."""
         former = self.get(key, timestamp)
         return None if self.put(key, None, timestamp) == NOT_PUT else former
 
@@ -156,13 +160,13 @@ class VersionedStore(StateStore, Generic[K, V]):
 
         Args:
             key: The key of the versions.
-            time_from: None for as far back as the history goes.
-            time_to: None for no end.
-            order: "desc" for the latest first, or "asc".
+            time_from: First time of the range; None goes back as far as the history.
+            time_to: Last time of the range; None is an open end.
+            order: "desc" for the latest version first, or "asc".
 
         Raises:
             StateValueError: The key is None, or something does not fit its type.
-            StoreValueError: `order` is neither.
+            StoreValueError: `order` is another text.
         """
         self._ready()
         if order not in ("asc", "desc"):
@@ -224,9 +228,9 @@ class VersionedStore(StateStore, Generic[K, V]):
         return None
 
     def _forget(self, key: bytes, oldest: int) -> None:
-        """Delete what cannot be read: all but the last version that begins by `oldest`.
+        """Delete the versions that cannot be read: all that begin by `oldest` but the last.
 
-        The last one is deleted, too, if it says that there is no value.
+        The last of them is still valid at `oldest`.  It is deleted, too, if it is a deletion.
         """
         versions = self._versions(key, oldest)
         keeps_first = bool(versions) and versions[0][1] is not None

@@ -35,11 +35,11 @@ class WindowStoreDescriptor(ExpiringStoreDescriptor[K, V]):
     Args:
         window_size: The length of a window: a `Time`, `Duration`, `timedelta` or an int of ms.
         retention: The stream time for which windows are kept after their start, likewise.
-        segments: The number of time segments that live windows lie in.  A segment is dropped as a
-            whole; it lasts `retention / (segments - 1)`, at least a minute.
+        segments: The number of time segments with live windows.  A segment lasts
+            `retention / (segments - 1)`, at least a minute.
         retain_duplicates: True if a key may have several values in one window.
         stream_time: The progress by which windows expire: "key", "partition" (the key group)
-            or "watermark"; None for that of the scope.
+            or "watermark".  None takes the same as the scope.
     """
 
     noun = "window"
@@ -65,10 +65,10 @@ class WindowStoreDescriptor(ExpiringStoreDescriptor[K, V]):
 class WindowStore(SegmentedStore, Generic[K, V]):
     """A store of values under a key and the start of a window, as Kafka Streams' WindowStore.
 
-    Bounds of time are those of a window's *start*, both included; None is an open one (Kafka's
-    `timeTo` is then the wall clock's now, which hides windows of the future).  A window whose start
-    is `<= stream time - retention` is expired.  The results of one key come by time; those of
-    several keys by segment, then by key, then by time.
+    Bounds of time apply to a window's *start*, and both are included.  None is an open bound; in
+    Kafka, a `timeTo` of None is the present wall-clock time, which hides windows of the future.  A
+    window is expired if its start is `<= stream time - retention`.  The windows of one key come by
+    time; windows of several keys come by segment, then by key, then by time.
     """
 
     _expires_by = "window start"
@@ -91,8 +91,8 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         Args:
             key: The key of the value.
             value: The value of the window.
-            window_start: The start of the window, which need not be a multiple of the size; None
-                for the window that holds the current element.
+            window_start: The start of the window, which need not be a multiple of the size.  None
+                takes the window of the current element.
 
         Raises:
             StateValueError: The key is None, or something does not fit its type.
@@ -104,7 +104,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
             now = context.timestamp()
             if now is None:
                 msg = (
-                    "a window needs a start, got none where the element has no time; "
+                    "a window needs a start, but the current element has no time; "
                     "give window_start="
                 )
                 raise self._refusal(msg)
@@ -132,8 +132,8 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         """Return the value of the window with this start, or the default.
 
         Raises:
-            StateValueError: The key is None, or something does not fit its type; or the
-                store retains duplicates, of which none is *the* value.
+            StateValueError: The key is None, something does not fit its type, or the store retains
+                duplicates, so that a window has no single value.
         """
         self._ready()
         if self.retain_duplicates:
@@ -218,7 +218,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         return begin, end
 
     def _next(self, key: bytes, start: int) -> bytes:
-        """Return the user key of the next duplicate: behind the others of its window."""
+        """Return the user key of the next duplicate, after the others of its window."""
         window = self._at(key, start)
         for user_key, _ in self._table.range(window, window + LAST, backwards=True, limit=1):
             return window + encode_int(read_int(user_key, -INT_SIZE) + 1)

@@ -132,7 +132,7 @@ def test_a_restart_without_the_option_is_refused_until_nothing_is_left():
     checkpoint = begun("old")
     later = program(drop=["old"])
     checkpoint.run(later, [(key, 8) for key in of_group(1)], time=200)
-    expected = r"3 of 4 key groups that .* \(0, 2, 3\), got no drop_states .* drop_states=\['old'\]"
+    expected = r"3 of 4 key groups had .* \(0, 2, 3\), got no drop_states .* drop_states=\['old'\]"
     for one in (program(), program("old")):
         with pytest.raises(IncompatibleStateError, match=expected):
             checkpoint.run(one, [(key, 8) for key in KEYS], time=300)

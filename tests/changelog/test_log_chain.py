@@ -54,29 +54,29 @@ def test_a_whole_segment_of_another_key_group_is_refused(store, other, at):
     """Wherever it is; it is named."""
     store.segments[at] = other.segments[at]
     # What is before it is right; the first needs none before it, so its successor tells.
-    assert_refused(store, f"segment {max(at, 1)}: a segment must follow")
+    assert_refused(store, f"segment {max(at, 1)}: the segment does not follow")
 
 
 def test_all_segments_of_another_key_group_are_refused(store, other):
     """The head knows its last."""
     store.segments = other.segments
-    assert_refused(store, "the last segment must be the head's")
+    assert_refused(store, "last segment is not the one its head names")
 
 
 @pytest.mark.parametrize("first", range(1, LENGTH))
 def test_a_head_that_drops_segments_is_refused(store, first):
     """The first that counts must need none before it."""
     store.head = attrs.evolve(store.head, first_sequence=first)
-    assert_refused(store, f"segment {first}: a segment must follow")
+    assert_refused(store, f"segment {first}: the segment does not follow")
 
 
 def test_a_head_that_ends_too_early_or_too_late_is_refused(store):
     """Its nonce is the last segment's, and there is none behind."""
     whole = store.head
     store.head = attrs.evolve(whole, next_sequence=LENGTH - 1)
-    assert_refused(store, "the last segment must be the head's")
+    assert_refused(store, "last segment is not the one its head names")
     store.head = attrs.evolve(whole, next_sequence=LENGTH + 1)
-    assert_refused(store, f"segment {LENGTH}: the log must be whole")
+    assert_refused(store, f"segment {LENGTH}: the segment is missing")
 
 
 @pytest.mark.parametrize("at", range(LENGTH - 1))
@@ -91,7 +91,7 @@ def test_segments_in_another_order_are_refused(store, at):
 def test_a_segment_that_is_there_twice_is_refused(store, at):
     """In place of the next one."""
     store.segments[at] = store.segments[at - 1]
-    assert_refused(store, f"segment {at}: a segment must follow")
+    assert_refused(store, f"segment {at}: the segment does not follow")
 
 
 @pytest.mark.parametrize("at", range(2, LENGTH))
@@ -104,7 +104,7 @@ def test_catching_up_reads_every_link(store, other, at):
     )
     behind.load(early)
     store.segments[at] = other.segments[at]
-    with pytest.raises(CorruptStateError, match=f"segment {at}: a segment must follow"):
+    with pytest.raises(CorruptStateError, match=f"segment {at}: the segment does not follow"):
         behind.load(store)
 
 

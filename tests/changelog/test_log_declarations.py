@@ -86,7 +86,7 @@ def test_a_last_segment_that_is_not_the_heads_is_refused(store):
     Worker().batch(store, a=1)
     store.head = attrs.evolve(store.head, nonce=b"x" * 16)
 
-    with pytest.raises(CorruptStateError, match="must be the head's"):
+    with pytest.raises(CorruptStateError, match="last segment is not the one its head names"):
         read_cold(store)
 
 

@@ -197,7 +197,7 @@ def test_a_key_group_that_is_missing_is_refused(checkpoint):
     for index in range(8):
         blobs = {key: each for key, each in checkpoint.blobs.items() if key != ids[index]}
         with pytest.raises(
-            CorruptStateError, match=f"the 8 that its registry names, .* in {index};"
+            CorruptStateError, match=f"its registry names 8 key groups, .* in {index};"
         ):
             savepoint_of(blobs, WHERE)
 
@@ -208,13 +208,15 @@ def test_a_key_group_of_an_earlier_batch_is_refused(checkpoint):
     late = [index for index, time in checkpoint.registry().served_at.items() if time == last]
     assert 0 < len(late) < 8
     for index in late:
-        with pytest.raises(CorruptStateError, match=f"key group {index}: its state must be that"):
+        with pytest.raises(
+            CorruptStateError, match=f"key group {index}: by the registry it last had"
+        ):
             savepoint_of(rolled_back(checkpoint, [group_ids(8)[index]]), WHERE)
 
 
 def test_a_roll_of_an_earlier_batch_is_refused(checkpoint):
     """It does not know what the key groups have been through since."""
-    with pytest.raises(CorruptStateError, match="its state must be that"):
+    with pytest.raises(CorruptStateError, match="by the registry it last had"):
         savepoint_of(rolled_back(checkpoint, [REGISTRY_KEY]), WHERE)
 
 

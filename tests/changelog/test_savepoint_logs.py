@@ -50,7 +50,7 @@ def test_a_missing_segment_is_refused(store, sequence):
     """Wherever it is missing."""
     del store.segments[sequence]
     with pytest.raises(
-        CorruptStateError, match=f"group 0, segment {sequence}: the log must be whole"
+        CorruptStateError, match=f"group 0, segment {sequence}: the segment is missing"
     ):
         read_log(store.head, store.segments, "group 0")
 
@@ -67,14 +67,14 @@ def test_a_segment_of_another_history_is_refused(store):
     other = read_segment(store.segments[1], "")
     other.parent = bytes(range(16))
     store.segments[1] = other.to_bytes()
-    with pytest.raises(CorruptStateError, match="group 0, segment 1: a segment must follow"):
+    with pytest.raises(CorruptStateError, match="group 0, segment 1: the segment does not follow"):
         read_log(store.head, store.segments, "group 0")
 
 
 def test_a_head_of_another_history_is_refused(store):
     """The last segment is not its own."""
     head = attrs.evolve(store.head, nonce=bytes(range(16)))
-    with pytest.raises(CorruptStateError, match="group 0: the last segment must be the head's"):
+    with pytest.raises(CorruptStateError, match="group 0: the log's last segment is not"):
         read_log(head, store.segments, "group 0")
 
 

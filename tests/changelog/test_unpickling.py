@@ -110,7 +110,7 @@ def test_pickled_keys_are_not_read_by_a_harness_that_declares_no_key_type(touche
     snapshot = snapshot_of(key, LONGS, lambda state: state.update(1), key_type)
     touched.unlink(missing_ok=True)
 
-    with pytest.raises(IncompatibleStateError, match="pickled keys are read only where"):
+    with pytest.raises(IncompatibleStateError, match="pickled keys are read only if"):
         restored(snapshot, LONGS)
     assert not touched.exists()
 
@@ -261,7 +261,9 @@ def test_a_savepoint_can_be_refused_for_its_pickles(type_info):
         spec = TableSpec("s", Shape.MAP, "map", value, user_key)
         declaration = Declaration.of(spec, key_type)
         segment = Segment(bytes(16), b"", {0: declaration}, [(0, b"never decoded")])
-        with pytest.raises(IncompatibleStateError, match="group 0: a savepoint without pickles"):
+        with pytest.raises(
+            IncompatibleStateError, match="group 0: the savepoint must be without pickles"
+        ):
             refuse_pickles({"group 0": [segment]})
 
 

@@ -35,8 +35,8 @@ from pyflinklike import (
 )
 from pyflinklike.columns import KeyedBatchFunction
 from pyflinklike.errors import DeclarationError, UserFunctionError
-from pyflinklike.retries import simulate
-from pyflinklike.testing import HarnessChain, KeyedProcessHarness, user_code
+from pyflinklike.retries import simulate, user_code
+from pyflinklike.testing import HarnessChain, KeyedProcessHarness
 from pyflinklike.windows import ProcessWindowFunction, TumblingEventTimeWindows, window
 
 START = datetime.datetime(2026, 1, 1)
@@ -196,7 +196,7 @@ class ShowsExpired(Visits):
 
 def test_a_state_that_shows_expired_values_is_caught() -> None:
     """A snapshot leaves out what has expired, so a new instance does not show it."""
-    assert "have expired until they are cleaned up" in caught(ShowsExpired(), runs=20)
+    assert "expired values until they are cleaned up" in caught(ShowsExpired(), runs=20)
 
 
 def test_a_function_that_keeps_all_in_state_passes() -> None:
@@ -665,7 +665,8 @@ class EndsElsewhere(FailsElsewhere):
 
 
 @pytest.mark.parametrize(
-    ("function", "told"), [(FailsElsewhere, "ValueError: p0"), (EndsElsewhere, "its end")]
+    ("function", "told"),
+    [(FailsElsewhere, "ValueError: p0"), (EndsElsewhere, "the end of the process")],
 )
 def test_a_function_that_fails_in_the_other_process_is_refused(
     function: type[Visits], told: str

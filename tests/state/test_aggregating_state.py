@@ -141,7 +141,7 @@ def test_an_add_that_forgets_its_return_is_refused_and_changes_nothing():
     state = drive(STUBBORN)
     state.add(14)
     with pytest.raises(
-        StateValueError, match=r"state 's': what add makes .* got None from Stubborn"
+        StateValueError, match=r"state 's': add must return .* got None from Stubborn"
     ):
         state.add(99)
     assert 12 // (14 - 12) == state.get()

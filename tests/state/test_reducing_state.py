@@ -116,6 +116,6 @@ def test_a_function_that_forgets_its_return_is_refused_and_changes_nothing():
     """As in windows: Flink's heap drops what was kept, in silence."""
     state = drive(ReducingStateDescriptor("s", lambda _a, _b: None, Types.LONG()))
     state.add(1)
-    with pytest.raises(StateValueError, match=r"state 's': what reduce makes .* from <function"):
+    with pytest.raises(StateValueError, match=r"state 's': reduce must return .* from <function"):
         state.add(2)
     assert 1 == state.get()

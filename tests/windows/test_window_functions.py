@@ -351,7 +351,7 @@ def test_a_fold_that_forgets_its_return_is_refused(method, assigner):
     )
     with (
         harness(folding) as driver,
-        pytest.raises(StateValueError, match=f"{method} makes .* got None from .*returns"),
+        pytest.raises(StateValueError, match=f"{method} must return .* got None from .*return"),
     ):
         driver.process_elements(elements(1, 8, 4))
 
@@ -361,7 +361,7 @@ def test_an_evicted_fold_that_forgets_its_return_is_refused():
     folding = window(TEN).evictor(CountEvictor.of(5)).reduce(lambda one, other: None)
     with harness(folding) as driver:
         driver.process_elements(elements(1, 2))
-        with pytest.raises(StateValueError, match=r"reduce makes .* got None from .*returns"):
+        with pytest.raises(StateValueError, match=r"reduce must return .* got None from .*return"):
             driver.end_of_input()
 
 
@@ -397,7 +397,7 @@ def test_the_accumulator_of_another_aggregate_is_told():
         harness(window(TEN).aggregate(Pairs()), restore=kept) as driver,
         pytest.raises(
             UserFunctionError,
-            match=r"Pairs\.add failed .*kept is 1, and create_accumulator gives \(0, 0\).*type",
+            match=r"Pairs\.add failed .*accumulator is 1, but create_accumulator returns \(0, 0\).*type",
         ),
     ):
         driver.process_elements(elements(2))
