@@ -379,6 +379,7 @@ def _binary(reading: _Reading) -> Convert:
 
 
 def _string(reading: _Reading) -> Convert:
+    # Texts of objects have the values that the parts mean, such as decimals instead of base64.
     nested = natural_of(reading.semantic)
 
     def convert(value: Any) -> str:

@@ -246,6 +246,7 @@ class DebeziumDecoder:
         missing = self._fill(before, after)
         plan = self.row.plan(bytes(envelope.schema))
         own, schema = parse_key(record.get("key"))
+        # The key takes raw values of the rows, because `convert_key` goes by its own schema.
         key = self._key(own, before, after)
         if before is not None:
             before = plan.convert_row(before, "before")

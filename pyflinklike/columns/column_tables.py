@@ -99,6 +99,7 @@ class ColumnTable:
         if self.undo_log is None or not len(rows):
             return
         columns = self._columns
+        # Indexing with an array copies, so these are the contents before the change.
         present, dirty, count = columns.present[rows], columns.dirty[rows], columns.count
         there = rows[present]
         values = columns.values.to_arrow(there)
@@ -184,10 +185,12 @@ class ColumnTable:
         columns.present[rows] = True if changes.operations is None else changes.operations == PUT
         if self.spec.paired:
             columns.stamps[rows] = changes.stamps
+        # Restored rows may replace one another, so the entries are counted afterwards.
         columns.count = int(columns.present[: self._size()].sum())
 
     def _portions(self, rows: Any) -> list[ColumnChanges]:
         """Split entries into portions that Arrow can hold: its columns of strings end at 2 GiB."""
+        # An average, because the exact size of each row would cost a pass over all of them.
         each = (self._columns.nbytes + self._group.index.nbytes) // max(self._size(), 1)
         count = 1 + len(rows) * each // self.portion_bytes
         parts = [rows] if count == 1 else np.array_split(rows, count)

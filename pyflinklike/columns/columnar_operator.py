@@ -307,6 +307,7 @@ class ColumnarInvoker(FunctionInvoker):
         times = None if called.timestamp is None else np.array([called.timestamp], np.int64)
         is_timer = called.kind == TIMER
         records = self._key_columns.of(keys) if is_timer else called.given
+        # One record in one group, whose first record is number 0.
         one = np.zeros(1, np.int64)
         values = KeyedBatch(records, Groups(one, one), times)
         self._begin_batch(rows, values, None if is_timer else times)
@@ -478,6 +479,7 @@ class BatchFailureIsolation(DeadLetterWriter):
         self._backend.begin_call()
         outputs, ttls = self._outputs, (each.ttl for each in self._assembled.values())
         self._marks = len(outputs.main), outputs.count_sides()
+        # An undone call must not count expired entries that its repetition finds again.
         self._expired = [(ttl, ttl.expired) for ttl in ttls if ttl is not None]
         if self._registered and self._user_metrics is not None:
             self._counted = self._user_metrics.mark()

@@ -151,6 +151,7 @@ class ColumnOutputs(Outputs):
         batch = _batch_of(columns, method)
         if batch is not None and batch.num_rows:
             self.main.append(batch)
+            # The layout of outputs wants a key for each output, and columns have none to show.
             self.keys.append(None)
 
     def emit_side_columns(self, tag: OutputTag, columns: Any) -> None:
@@ -175,6 +176,7 @@ def _batch_of(columns: Any, what: str) -> pa.RecordBatch | None:
     try:
         if isinstance(columns, Mapping):
             return _of_mapping(columns, what)
+        # Found by its methods, so that neither Polars nor pandas must be installed.
         if hasattr(columns, "to_arrow"):  # Polars
             columns = columns.to_arrow()
         if isinstance(columns, pa.Table):

@@ -52,6 +52,7 @@ class ColumnTimerQueue:
         self.domain = domain
         self.is_quiesced = self.has_ignored = False
         self.table: MapTable = backend.column_table(timers_spec(domain))
+        # While timers fire, `register` notes new ones here, for the next waves.
         self._firing: list[Any] | None = None
 
     def enter(self, agendas: dict[TimeDomain, TimerHeap]) -> None:
@@ -137,6 +138,7 @@ class ColumnTimerQueue:
     def _first_of_each_key(self, places: Any) -> tuple[Any, Any]:
         """Split timers into the earliest of each key, in the order of time, and the rest."""
         rows, times = self.table.entries.rows(places), self.table.entries.user_keys(places)
+        # lexsort sorts by its last key first: by row, and within a row by time.
         order = np.lexsort((times, rows))
         is_first = np.ones(len(order), bool)
         is_first[1:] = np.diff(rows[order]) != 0

@@ -235,6 +235,7 @@ class _Log:
         head = storage.read_head("law")
         if head is None:
             return {}
+        # Without cached working state, a mistake in the log cannot hide.
         operator.group.leave()
         operator.backend.pop_cached(0)  # so that loading reads the log, not the cache
         operator.load(storage, head, 0)

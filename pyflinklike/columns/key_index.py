@@ -79,6 +79,7 @@ class KeyIndex:
         self._keys.keep(rows)
         self._hashes = grown(self._hashes[rows], 1)
         self.count = len(rows)
+        # A power of two, so that a mask of the hash gives the slot.
         slots = max(_LEAST, 1 << (_SPARSE * self.count).bit_length())
         self._slots = np.full(slots, _ABSENT, np.int32)
         self._place()

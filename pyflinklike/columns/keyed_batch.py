@@ -369,6 +369,7 @@ def _waves(ufunc: np.ufunc, values: Any, begin: Any, starts: Any, counts: Any) -
     results = np.empty_like(values)
     wrapped = _ARITHMETIC.get(ufunc) if values.dtype.kind in "iu" else None
     state = begin.copy()
+    # With the longest keys first, the keys that a wave still needs are a prefix.
     by_length = np.argsort(-counts, kind="stable")
     longest = np.searchsorted(-counts[by_length], -_LONG_RUN)
     for key in by_length[:longest].tolist():

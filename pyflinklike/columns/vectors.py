@@ -182,6 +182,7 @@ class BytesVector(Vector):
             places[values.is_null().to_numpy(zero_copy_only=False)] = -1
         self._append(large_binary(values))
         self._at[rows] = places
+        # The buffer only grows, so it is packed once more than half of it is overwritten.
         if self._stored > 2 * len(self._at) + _GARBAGE:
             self.keep(np.arange(len(self._at)))
 
@@ -359,6 +360,7 @@ def hashes_of(keys: Any) -> Any:
         A NumPy array of uint64.
     """
     if pa.types.is_struct(keys.type):
+        # Mixed in field by field, so that (a, b) and (b, a) have different hashes.
         hashes = np.full(len(keys), _SEED, _U64)
         for part in keys.flatten():
             hashes = _mix(hashes + _part_hashes(part))
@@ -421,6 +423,7 @@ def _bytes_hashes(column: Any) -> Any:
         # The last word of a value may have bytes of the next value, which are shifted out.
         unused = np.maximum(_WORD - left[some], 0).astype(_U64) * _U64(8)
         hashes[some] = _mix(hashes[some] ^ (read << unused))
+    # The first words of a long key are in its hash already; Python's hash adds the whole key.
     for row in np.flatnonzero(lengths > _LONG_KEY).tolist():
         rest = padded[starts[row] : starts[row] + lengths[row]].tobytes()
         hashes[row] = _U64(hash(rest) & 0xFFFFFFFFFFFFFFFF) ^ hashes[row]
