@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change data capture: the records of Debezium as events, and changes as such records.
+"""Change data capture: decodes Debezium's records to events, and encodes changes as such records.
 
     event = decode_debezium(record)
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of Debezium's JSON as the values of a table's columns.
+"""Converts the values of Debezium's JSON to the values of a table's columns.
 
 `converter_of` compiles the conversion of one column, from the column's type and from the schema
-that the envelope has for it.  The schema decides: a value whose meaning is another than the
-column's is refused, since a number of ms is no day and hexadecimal text is no base64.  Without a
-schema the column's type says how a value is read, as the tables below do for the kind "bare".
+that the envelope has for it.  The schema decides: if a value means something else than the column
+holds, it is refused, because a number of ms is not a day and hexadecimal text is not base64.  If
+there is no schema, the column's type decides how to read a value; the tables below call this kind
+"bare".  https://debezium.io/documentation/reference/stable/connectors/postgresql.html describes how a
+connector writes each type of a database.
 
-Digits, bits and fractions of a second that a column cannot hold are an error, whose message has the
-remedy; no value is rounded or cut.
+If a column cannot hold all digits, bits or fractions of a second of a value, that is an error whose
+message has the remedy.  No value is rounded or cut.
 """
 
 from __future__ import annotations
@@ -32,15 +34,15 @@ from pyflinklike.cdc.connect_schema import Meaning, SemanticType, classify
 __all__ = ["Convert", "converter_of", "is_as_it_is", "json_text", "natural_of", "type_name"]
 
 Convert: TypeAlias = Callable[[Any], Any]
-"""Converts a JSON value that is not None; raises `ValueError` for one that does not fit."""
+"""Converts a JSON value that is not None; raises `ValueError` if it does not fit."""
 
 _UTC = dt.timezone.utc
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY_ZERO = dt.date(1970, 1, 1)
 _WIDE = Context(prec=100)  # the default context would round decimals that Spark can hold
 _MOST_SCALE = 5_000
-_DIGITS_OF_A_FLOAT, _DIGITS_OF_A_DOUBLE = 6, 15  # of any decimal number that one gives back
-_DIGITS_OF_A_WRITTEN_DOUBLE = 17  # as many as its text may have
+_DIGITS_OF_A_FLOAT, _DIGITS_OF_A_DOUBLE = 6, 15  # any decimal with so many comes back unchanged
+_DIGITS_OF_A_WRITTEN_DOUBLE = 17  # the most that the text of a double may have
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)Z?", re.ASCII)  # Debezium's type IsoDate ends in a Z
 _TIME = re.compile(r"(\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z?)", re.ASCII)
@@ -48,7 +50,7 @@ _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?(Z|[+-]\d\d(?::?\d\d){0,2})?",
     re.ASCII,
 )
-# JSON has no numbers for these, so they come as text.
+# JSON has no numbers for these values, so they come as text.
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _FLOAT32 = struct.Struct("f")
 
@@ -139,11 +141,11 @@ _LONGER = "declare it DECIMAL, or STRING for its digits"
 
 
 class _Reading:
-    """The reading of a column's values, and the messages of its errors.
+    """How to read a column's values, with the messages of its errors.
 
     Args:
         column: The column's type; None for the value that fits the schema best.
-        semantic: The envelope's schema of it, or None.
+        semantic: The envelope's schema of the column, or None.
     """
 
     def __init__(self, column: Any, semantic: SemanticType | None) -> None:
@@ -154,7 +156,7 @@ class _Reading:
 
     @property
     def family(self) -> str:
-        """The column's type, without precision and parts."""
+        """The name of the column's type, without precision and parts."""
         if self.column is None:
             return ""
         if pa.types.is_decimal(self.column):
@@ -167,21 +169,21 @@ class _Reading:
         Args:
             value: The value, as it was parsed from JSON.
             expected: The rule; by default the column's type.
-            remedy: What the user can do; by default that for the column's type and the value's
-                meaning.
+            remedy: The remedy in the message; by default the one for the column's type and the
+                value's meaning.
         """
         named = "" if self.column is None else type_name(self.column) or ""
         kind = self.meaning.kind
         if not expected:
             expected = named or f"of its schema's type, {self._label()}"
-        told = "" if self.semantic is None or not self._label() else f" of {self._label()}"
+        shown = "" if self.semantic is None or not self._label() else f" of {self._label()}"
         if not remedy:
             remedy = (
                 _REMEDIES.get((self.family, kind))
                 or _DECLARE.get(kind)
                 or "declare it as the database has it"
             )
-        msg = f"must be {expected}, got {short_repr(value)}{told}; {remedy}"
+        msg = f"must be {expected}, got {short_repr(value)}{shown}; {remedy}"
         raise ValueError(msg)
 
     def _scale(self) -> int | None:
@@ -261,7 +263,7 @@ def _to_double(value: Any, reading: _Reading) -> float:
         if math.isfinite(number) and (
             kind in ("float", "double")
             or Decimal(repr(number)) == value
-            # Java before 19 writes some doubles with other digits than Python.
+            # Java before 19 writes some doubles with other digits than Python does.
             or (
                 kind == "bare"
                 and isinstance(value, Decimal)
@@ -331,7 +333,7 @@ def _scale_up(text: str, scale: int | None, value: Any, reading: _Reading) -> De
     if raw is None or scale is None or abs(scale) > _MOST_SCALE or len(raw) > _MOST_SCALE // 4:
         expected = "the base64 of a decimal's unscaled number"
         return reading.refuse(value, expected, "set decimal.handling.mode=precise or string")
-    # A text is read without rounding, whatever the context.
+    # `Decimal` reads a text without rounding, whatever the context is.
     return Decimal(f"{int.from_bytes(raw, 'big', signed=True)}E{-scale}")
 
 
@@ -339,7 +341,7 @@ def _decimal(reading: _Reading) -> Convert:
     column, kind = reading.column, reading.meaning.kind
     precision, scale = column.precision, column.scale
     quantum = Decimal(1).scaleb(-scale)
-    # A column of doubles has what its digits tell, and no more of them than a double keeps.
+    # A double keeps so many digits of any decimal; further digits are not the database's.
     most = {"float": _DIGITS_OF_A_FLOAT, "double": _DIGITS_OF_A_DOUBLE}.get(kind)
 
     def convert(value: Any) -> Decimal:
@@ -377,6 +379,7 @@ def _binary(reading: _Reading) -> Convert:
 
 
 def _string(reading: _Reading) -> Convert:
+    # Texts of objects have the values that the parts mean, such as decimals instead of base64.
     nested = natural_of(reading.semantic)
 
     def convert(value: Any) -> str:
@@ -461,7 +464,7 @@ def _date(reading: _Reading) -> Convert:
 
 
 def _parse(text: str, reading: _Reading) -> dt.datetime | None:
-    """Read a date and a time in ISO 8601, with its zone if it has one; None if it is none."""
+    """Read a date and a time in ISO 8601, with its zone if it has one; None for another text."""
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
         return None
@@ -492,7 +495,7 @@ def _instant(reading: _Reading) -> Convert:
             return reading.refuse(value, "TIMESTAMP in ISO 8601 with a zone")
         try:
             instant = time.astimezone(_UTC)
-            # As a function on Spark sees it, in a session whose time zone is UTC.
+            # A function on Spark sees instants like this, in a session whose time zone is UTC.
             return instant if reading.column is None else instant.replace(tzinfo=None)
         except OverflowError:
             return reading.refuse(value, "a time of the years 1 to 9999", "declare it STRING")
@@ -515,7 +518,7 @@ def _local_time(reading: _Reading) -> Convert:
             except OverflowError:
                 reading.refuse(value, "a time of the years 1 to 9999", "declare it BIGINT")
         time = _parse(value, reading) if isinstance(value, str) and not digits else None
-        # Debezium's type IsoTimestamp, which has no zone, ends in a Z.
+        # A value of Debezium's type IsoTimestamp ends in a Z, although it has no zone.
         if time is not None and time.tzinfo is None:
             return time
         if time is not None and kind != "text" and value[-1] == "Z":
@@ -525,7 +528,7 @@ def _local_time(reading: _Reading) -> Convert:
     return convert
 
 
-# What has parts
+# Values with parts
 
 
 def _array(reading: _Reading) -> Convert:
@@ -572,7 +575,7 @@ def _struct(reading: _Reading) -> Convert:
 
 _NUMBERS_OF_TIME = ("date", "time", "local time", "duration")
 _FLOATS = ("bare", "integer", "float", "double", "decimal")
-# A pair that is not here is refused, by the schema alone.
+# If a pair is missing here, every value of the column is refused, because its schema does not fit.
 _READERS: Final[Mapping[tuple[str, str], Callable[[_Reading], Convert]]] = {
     **{("BOOLEAN", kind): _boolean for kind in ("bare", "boolean", "integer")},
     **{("INTEGER", kind): _integer for kind in ("bare", "integer", "decimal", *_NUMBERS_OF_TIME)},
@@ -607,7 +610,7 @@ def converter_of(column: pa.DataType, semantic: SemanticType | None) -> Convert:
 
 
 def is_as_it_is(column: pa.DataType | None, semantic: SemanticType | None) -> type | None:
-    """Return the class whose values need no conversion; most columns have one.
+    """Return the class whose values need no conversion, or None; most columns have one.
 
     Args:
         column: The column's type; None for the value that fits the schema best.
@@ -676,7 +679,7 @@ def _natural_dict(
     def convert(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: part(name, each) for name, each in value.items()}
-        # A map whose keys are no texts, as Debezium's SparseDoubleVector has one, comes as pairs.
+        # A map comes as pairs if its keys are not texts, as in Debezium's SparseDoubleVector.
         is_pairs = isinstance(value, list) and reading.meaning.kind == "map"
         if is_pairs and all(isinstance(each, list) and len(each) == 2 for each in value):
             return [[key, part(None, each)] for key, each in value]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schemas that Kafka Connect's JsonConverter writes beside values and keys.
 
-JSON has fewer types than a table.  A schema says what a number, a text or an object stands for: by
-the name of a logical type of Debezium or Connect, else by Connect's own type.
+JSON has fewer types than a table.  A schema says what a number, a text or an object stands for.  It
+has the name of a logical type of Debezium or Connect, or else only Connect's own type
+(https://github.com/apache/kafka/blob/trunk/connect/json/src/main/java/org/apache/kafka/connect/json/JsonConverter.java).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class SemanticType(msgspec.Struct):
     values: SemanticType | None = None
 
     def part(self, name: str) -> SemanticType | None:
-        """Return the schema of a struct's field, or of a map's value; None if there is none."""
+        """Return the schema of a struct's field, or of a map's values; None if it is missing."""
         return next((each for each in self.fields if each.field == name), self.values)
 
 
@@ -41,7 +42,7 @@ class Meaning(NamedTuple):
         kind: One of "bare" (there is no schema), "boolean", "integer", "float", "double", "text",
             "bytes", "decimal", "date", "time", "zoned time", "local time" (a date and a time
             without a zone), "instant", "duration", "array", "map" and "struct".
-        fraction: How many digits of a second a number of a time has; 0 for times as text.
+        fraction: How many digits after the second a time as a number has; 0 for times as text.
     """
 
     kind: str
@@ -71,7 +72,7 @@ _BY_NAME: Final[Mapping[str, Meaning]] = {
     "io.debezium.time.MicroDuration": Meaning("duration"),
     "io.debezium.time.NanoDuration": Meaning("duration"),
 }
-# The other logical types are what their type says: texts, bytes, numbers, arrays and structs.
+# Other logical types mean what their type says: texts, bytes, numbers, arrays and structs.
 _BY_TYPE: Final[Mapping[str, Meaning]] = {
     "boolean": Meaning("boolean"),
     "int8": Meaning("integer"),
@@ -89,7 +90,7 @@ _BY_TYPE: Final[Mapping[str, Meaning]] = {
 
 
 def classify(semantic: SemanticType | None) -> Meaning:
-    """Return what the values of a field stand for, "bare" if no schema says it."""
+    """Return the meaning of a field's values, "bare" if there is no schema."""
     if semantic is None:
         return _BARE
     return _BY_NAME.get(semantic.name or "") or _BY_TYPE.get(semantic.type or "", _BARE)
@@ -99,13 +100,13 @@ _SEMANTIC = msgspec.json.Decoder(SemanticType)
 _ANYTHING = msgspec.json.Decoder()
 
 
-# Every wrapped record brings the schema of its table, so a few schemas come again and again.
+# Every wrapped record brings the schema of its table, so the same few schemas come again and again.
 @lru_cache(maxsize=256)
 def schema_at(schema: bytes) -> SemanticType | None:
     """Read a schema; None if it is empty or null.
 
     Raises:
-        ValueError: It is no schema of Kafka Connect.
+        ValueError: It is not a schema of Kafka Connect.
     """
     if not schema:
         return None
@@ -118,10 +119,10 @@ def schema_at(schema: bytes) -> SemanticType | None:
 
 
 def fields_of(schema: bytes) -> Mapping[str, SemanticType]:
-    """Read the fields of a struct's schema, by name; none if it is empty.
+    """Read the fields of a struct's schema by name; an empty schema has no fields.
 
     Raises:
-        ValueError: It is no schema of Kafka Connect.
+        ValueError: It is not a schema of Kafka Connect.
     """
     root = schema_at(schema)
     return {} if root is None else {each.field: each for each in root.fields}

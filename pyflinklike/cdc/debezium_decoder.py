@@ -5,23 +5,22 @@ Its operations, and their events:
 
     c u r   the row is now `after`
     d       the row is gone, `after` is None
-    t       the table was emptied: handled as `truncate` says
-    m       a message in PostgreSQL's log: nothing to apply
+    t       the table was emptied: `truncate` decides what happens
+    m       a message in PostgreSQL's log: there is no change
     (null)  a tombstone, by which Kafka's compaction drops the key: another delete
 
 Rules:
 
-1. A record is never lost silently.  If it cannot be decoded, an error is raised, or it becomes
-   an event with an `error`, or it is dropped because that was asked for.
+1. A record is never lost silently.  If it cannot be decoded, the decoder raises an error, or makes
+   an event with an `error`, or drops the record because the user has asked for that.
 2. An update without the row after it is an error, not a delete.
 3. A changed primary key comes as a delete of the old key and a create of the new one, each
-   under its key.  An update whose row has one key before and another after cannot be one
-   event, and is an error.
-4. A column that the database did not log is taken from `before`.  If `before` does not have it
-   either, it is missing from `after` and named in `unavailable`, and the upsert takes it from the
-   row that it has stored.
-5. The key of an event is the record's own, or columns of its row.
-6. Rows and keys have the types of the declared columns, else those of the envelope's schema.
+   under its key.  An update that changes its key cannot be one event, so it is an error.
+4. If the database did not log a column, its value is taken from `before`.  If `before` does not have
+   it either, `after` lacks the column and `unavailable` names it, and the upsert takes its value from
+   the stored row.
+5. The key of an event is the record's own key, or columns of its row.
+6. The declared columns give the types of rows and keys, or else the envelope's schema does.
 """
 
 from __future__ import annotations
@@ -85,25 +84,25 @@ def decode_debezium(
     """Decode a record of a Debezium topic.
 
     Args:
-        record: A mapping with `key` and `value` (JSON text or bytes, None where there is none), and
-            with `partition` and `offset`, which only `order="offset"` needs.
-        schema: The table's row, as DDL or a `StructType` of Spark: then the event is the one that a
-            DataFrame has.  Without it a value has the type that the envelope's schema tells, else
-            JSON's own.
-        key: The key's column, or columns.  None takes those of the record's own key; with `schema`
-            it takes the first column.
+        record: A mapping with `key` and `value` (JSON text or bytes, or None), and with `partition`
+            and `offset`, which only `order="offset"` needs.
+        schema: The table's row, as DDL or a `StructType` of Spark: then the event is the same as in
+            a DataFrame.  Without it a value has the type in the envelope's schema, or else JSON's
+            own type.
+        key: The name of the key column, or names of several.  None takes the columns of the
+            record's own key, or the first column of `schema` if that is given.
         order: The order of the events of a key: by the position in the database's log ("source"),
             by Kafka's partition and offset ("offset"), or by a function of the record with its
             `key` and `value` parsed and the fields of the envelope beside them.
         truncate: The meaning of a truncation: an "error", nothing ("ignore"), or an event with the
-            op `t` and no key ("apply"), which the caller takes out before keying by it.
+            op `t` and no key ("apply"), which the caller filters out before `key_by`.
         unavailable: The treatment of a column whose value neither `after` nor `before` has: it is
             named in the event's `unavailable` ("keep"), it is None ("null"), or it is an "error".
         on_error: "raise", "inline" (an event whose `error` says why) or "drop".
         placeholder: The text of the connector's option `unavailable.value.placeholder`.
 
     Returns:
-        The event, or None where there is nothing to apply.
+        The event, or None if there is no change to apply.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -168,7 +167,7 @@ class DebeziumDecoder:
             _check_choice("order", order, ("source", "offset"), " or a function of the record")
         _check_choice("truncate", truncate, ("error", "ignore", "apply"))
         _check_choice("unavailable", unavailable, ("keep", "null", "error"))
-        hint = "; side outputs are an operator's: take rows with an error apart by the error column"
+        hint = "; only operators have side outputs, so use inline and filter by its error"
         _check_choice("on_error", on_error, _ON_ERROR, hint if on_error == "side_output" else "")
         columns = None if key is None else ((key,) if isinstance(key, str) else tuple(key))
         if columns == () or not all(isinstance(each, str) for each in columns or ()):
@@ -187,18 +186,18 @@ class DebeziumDecoder:
         return cls(columns, order, truncate, unavailable, on_error, known, row, own_key)
 
     def record(self, record: Mapping[str, Any]) -> CdcEvent | None:
-        """Return the event of a record, and treat an error as `on_error` says."""
+        """Return the event of a record, and handle an error as `on_error` says."""
         try:
             return self.decode(record)
         except UpsertError as error:
             return self.failed(record, error)
 
     def failed(self, record: Mapping[str, Any], error: UpsertError) -> CdcEvent | None:
-        """Treat a record that cannot be decoded: raise, return None, or return an event.
+        """Handle a record that cannot be decoded: raise, return None, or return an event.
 
-        The event has what could be read, above all its key and its order key, so that the error
-        replaces the row that it is about.  An order key that could not be read is None: one made of
-        the offset would be below every position.
+        The event has the readable parts of the record, above all its key and its order key, so that
+        the error replaces the row that it is about.  If the order key cannot be read, it is None: a
+        key made of the offset would be below every position.
         """
         where = f"partition {short_repr(record.get('partition'))}, offset {short_repr(record.get('offset'))}"
         text = f"{error} (record at {where})"
@@ -217,7 +216,7 @@ class DebeziumDecoder:
         return event._replace(error=f"{type(error).__name__}: {text}")
 
     def decode(self, record: Mapping[str, Any]) -> CdcEvent | None:
-        """Return the event of a record, None where there is nothing to apply.
+        """Return the event of a record, or None if there is no change to apply.
 
         Raises:
             KeyDecodeError, NullKeyError, ValueDecodeError: The record cannot be decoded.
@@ -229,7 +228,7 @@ class DebeziumDecoder:
         if event.op not in _OPERATIONS:
             msg = (
                 f"the op of an envelope must be one of {list(_OPERATIONS)}, got {short_repr(envelope.op)}; "
-                "rows that ExtractNewRecordState has flattened are no envelopes"
+                "do not flatten the records with ExtractNewRecordState"
             )
             raise ValueDecodeError(msg)
         if event.op == MESSAGE:
@@ -247,6 +246,7 @@ class DebeziumDecoder:
         missing = self._fill(before, after)
         plan = self.row.plan(bytes(envelope.schema))
         own, schema = parse_key(record.get("key"))
+        # The key takes raw values of the rows, because `convert_key` goes by its own schema.
         key = self._key(own, before, after)
         if before is not None:
             before = plan.convert_row(before, "before")
@@ -271,7 +271,7 @@ class DebeziumDecoder:
     def _truncation(self, event: CdcEvent) -> CdcEvent | None:
         if self.truncate == "error":
             msg = (
-                "a change must be of one row, got a truncation of the table; "
+                "a record must change a single row, got a truncation of the table; "
                 "decode with truncate='ignore' or truncate='apply'"
             )
             raise ValueDecodeError(msg)
@@ -280,9 +280,9 @@ class DebeziumDecoder:
     def _tombstone(self, record: Mapping[str, Any], event: CdcEvent) -> CdcEvent | None:
         columns, _ = parse_key(record.get("key"))
         if isinstance(columns, dict) and self.key and not columns.keys() >= set(self.key):
-            return None  # the delete before it had the row, and so the columns of the key
+            return None  # the delete before it had the row with the columns of the key
         if callable(self.order):
-            return None  # it has no envelope, from which the function could tell the order
+            return None  # without an envelope the function cannot compute an order
         return event._replace(key=self._own_key_of(record))
 
     def _order(
@@ -318,7 +318,7 @@ class DebeziumDecoder:
         try:
             return order({**fields, **record, **parsed})
         except Exception as error:
-            msg = f"order must tell the order of a record, got {shown_error(error)} of {short_repr(order)}"
+            msg = f"order must return the order of a record, got {shown_error(error)} from {short_repr(order)}"
             raise ValueDecodeError(msg) from error
 
     def _fill(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> tuple[str, ...]:
@@ -378,14 +378,14 @@ def key_of(
     columns: tuple[str, ...] | None,
     own_columns: tuple[str, ...] | None = None,
 ) -> Any:
-    """Return the value of a key that has one column, a tuple for several.
+    """Return the value of the key column, or a tuple for several columns.
 
     Args:
         own: The record's own key, parsed: an object of columns, or another JSON value.
         before: The row before, or None.
         after: The row after, or None.
-        columns: The columns of the key; None for those of the record's own key.
-        own_columns: The columns that the record's own key must have; None for any.
+        columns: The columns of the key; None takes the record's own key.
+        own_columns: The columns that the record's own key must have; None allows any.
 
     Raises:
         KeyDecodeError: A column is missing, or the key differs before and after the change.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a table as Debezium records, for others to read.
+"""Encodes the changes of a table as Debezium records, for other programs to read.
 
-`to_debezium` is the inverse of `decode_debezium`: an event that is encoded and decoded is the same
-event again.  Values keep their JSON type.  Types that JSON does not have (dates, decimals, bytes)
-are written as text, as msgspec does, and come back as text.
+`to_debezium` is the inverse of `decode_debezium`: if you encode an event and decode the records, you
+get the same event.  Values keep their JSON type.  Types that JSON does not have (dates, decimals,
+bytes) are written as text, as msgspec does, and come back as text.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ def to_debezium(
     key: str | Sequence[str] | None = None,
     placeholder: str = DEFAULT_PLACEHOLDER,
 ) -> list[dict[str, Any]]:
-    """Encode a change as the records that Debezium would write of it.
+    """Encode a change as the records that Debezium would write for it.
 
     Args:
         change: A `CdcEvent`; a `Change` of a materialized view; or a change row of
             `UpsertFunction`, with `key`, `op` and `value`.  It may be a mapping or a row.
-        tombstone: True writes a record without a value after a delete, for Kafka's compaction.
-        key: The names of the key's columns: the record's key is then an object, as Debezium's are.
-            Without names it is the key's value, or the list of its values.
+        tombstone: Whether to add a record without a value after a delete, for Kafka's compaction.
+        key: The names of the key columns, which make the record's key an object, as Debezium does.
+            Without names, the record's key is the key's value, or the list of its values.
         placeholder: The value written for columns that are `unavailable`.
 
     Returns:
         The records, with `key` and `value` as JSON text, and `partition` and `offset` if the
-        event's order key has them.  An `update_before` has no record, since its `update_after` says
-        the same.
+        event's order key has them.  An `update_before` makes no record, because its `update_after`
+        says the same.
 
     Raises:
         DeclarationTypeError: It is not a change, or has a value that JSON cannot hold.
-        DeclarationValueError: Its op is unknown, it is an error, or `key` does not fit the change.
+        DeclarationValueError: Its op is unknown, it has an error, or `key` does not fit the change.
     """
     op = _field(change, "op")
     if _field(change, "error", None) is not None:
-        msg = f"an event to encode must have been read without an error, got {change!r}"
+        msg = f"to_debezium takes events without an error, got {change!r}; filter such events out"
         raise DeclarationValueError(msg)
     if op == row_kind.UPDATE_BEFORE:
         return []
@@ -74,7 +74,7 @@ def to_debezium(
         return [{**record, "value": None}]
     records = [{**record, "value": _json(_envelope(change, code, placeholder))}]
     if tombstone and code == REMOVE:
-        # It comes right after the delete, at an offset that only Kafka knows.
+        # The tombstone comes right after the delete, at an offset that only Kafka knows.
         records.append({"key": own_key, "value": None, "partition": None, "offset": None})
     return records
 
@@ -99,7 +99,7 @@ def _envelope(change: Any, code: str, placeholder: str) -> dict[str, Any]:
 
 
 def _is_tombstone(change: Any, code: str) -> bool:
-    """Return whether an event was decoded from a tombstone: no other event has only a key."""
+    """Return whether an event was decoded from a tombstone; no other event has only a key."""
     names = ("before", "event_time", "source")
     decoded = all(_field(change, name, _ABSENT) is None for name in names)
     return code == REMOVE and decoded
@@ -155,7 +155,7 @@ def _json(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """Return the value with rows as objects; refuse NaN and infinities (null in msgspec)."""
     if isinstance(value, float) and not math.isfinite(value):
-        msg = f"{value} is no JSON"
+        msg = f"JSON has no {value}"
         raise ValueError(msg)
     if names_of(value) is not None:
         return {name: _plain(each) for name, each in _columns(value).items()}

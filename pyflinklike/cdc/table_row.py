@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The row of a table as its user declares it, and the conversion of records' rows and keys to it.
+"""The row of a table as its user declares it, and the conversion of records to such rows and keys.
 
 A declaration is Spark's DDL or a `StructType`.  This room does not import Spark, so it reads DDL
 itself, and a `StructType` by its attributes.
 
-How a row is converted depends on the schema of its envelope.  Records of one table have the same
-schema, so a plan of the conversion is made once for each schema.
+The conversion of a row depends on the schema of its envelope.  Records of one table have the same
+schema, so we make one plan of the conversion for each schema.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TableRow:
             what fits the schema of its envelope.
 
     Raises:
-        DeclarationTypeError: A column has a type for which Debezium's JSON has no form.
+        DeclarationTypeError: Debezium's JSON has no form for the type of a column.
     """
 
     def __init__(self, columns: Iterable[tuple[str, pa.DataType]] | None) -> None:
@@ -66,13 +66,14 @@ class TableRow:
         return tuple(self.types or ())
 
     def plan(self, schema: bytes) -> ConversionPlan:
-        """Return how rows and keys of records with this schema are converted.
+        """Return the conversion of rows and keys of records with this schema.
 
         Raises:
-            ValueDecodeError: It is no schema of Kafka Connect.
+            ValueDecodeError: It is not a schema of Kafka Connect.
         """
         plan = self._plans.get(schema)
         if plan is None:
+            # A connector that writes ever new schemas must not fill the memory of a worker.
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             try:
@@ -90,7 +91,7 @@ class ConversionPlan:
     """The conversion of the rows and keys of records that have one schema.
 
     Args:
-        row: The columns that are wanted.
+        row: The columns to convert to.
         sides: The schemas of the fields of the envelope.
     """
 
@@ -132,11 +133,11 @@ class ConversionPlan:
             side: The field of the envelope that has the row, "before" or "after".
 
         Returns:
-            The declared columns, None for those that it does not have; all of its columns if none
-            are declared.
+            The declared columns, with None for columns that the row lacks; if no columns are
+            declared, all columns of the row.
 
         Raises:
-            ValueDecodeError: A value does not fit its column, which the message names.
+            ValueDecodeError: A value does not fit its column; the message names the column.
         """
         converted = row if self._row.types is None else {}
         for name, as_it_is, convert in self._converters[side]:
@@ -156,12 +157,12 @@ class ConversionPlan:
         """Convert a key.
 
         Args:
-            key: The value of a key of one column, a tuple for several.
+            key: The value of the key column, or a tuple for several columns.
             columns: The names of its columns; empty if they are unknown.
             schema: The schema that the record's own key is wrapped in.
 
         Raises:
-            KeyDecodeError: A value does not fit its column, which the message names.
+            KeyDecodeError: A value does not fit its column; the message names the column.
         """
         values = key if isinstance(key, tuple) else (key,)
         plan = self._keys.get((schema, columns))
@@ -194,7 +195,7 @@ class ConversionPlan:
             raise KeyDecodeError(msg) from error
         if len(self._keys) >= _MOST_PLANS:
             self._keys.clear()
-        # A struct that lists no fields says nothing of those that the key has.
+        # If a struct lists no fields, its schema does not describe the fields of the key.
         plain = None if root is None or own or root.type == "struct" else root
         if not columns:
             natural = None if plain is None else natural_of(plain)
@@ -254,7 +255,7 @@ def row_of(schema: Any) -> TableRow:
         schema: DDL such as "id int, name string", or a `StructType` of Spark.
 
     Raises:
-        DeclarationTypeError: It is neither, or a column has a type for which JSON has no form.
+        DeclarationTypeError: It is neither, or JSON has no form for the type of a column.
         DeclarationValueError: It is not DDL.
     """
     if isinstance(schema, str):
@@ -270,7 +271,7 @@ def row_of(schema: Any) -> TableRow:
 
 
 def _type_of(kind: Any) -> pa.DataType:
-    """Return the type of one of Spark's."""
+    """Return the Arrow type of a Spark type."""
     word = kind.typeName()
     if word == "array":
         return pa.list_(_type_of(kind.elementType))
@@ -294,7 +295,7 @@ def _unknown(kind: str) -> DeclarationTypeError:
 
 
 class _Ddl:
-    """DDL that is read from left to right."""
+    """Reads DDL from left to right."""
 
     def __init__(self, ddl: str) -> None:
         self._ddl = ddl

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays from users: checked, without nulls and without Python objects, as NumPy arrays."""
+"""Checks arrays from users, and turns them into NumPy arrays without nulls or Python objects."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _NUMBERS = frozenset("biuf")
 
 
 def plain_array(values: Any, what: str) -> Any:
-    """Return values as a NumPy array of one dimension or none.
+    """Return values as a NumPy array of at most one dimension.
 
     Args:
-        values: NumPy, Arrow, pandas or Polars, a list or a single value.
+        values: An array of NumPy, Arrow, pandas or Polars, a list, or a single value.
         what: The subject of messages, such as "column 'price'".
 
     Raises:
         StateValueError: A value is null, masked, or of a type that NumPy does not have.
     """
-    # Arrow's to_numpy makes NaN of the nulls of ints without a word: they are refused before that.
+    # Arrow's to_numpy silently turns nulls among ints into NaN, so we refuse them before that.
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.Array):
         if values.null_count:
             msg = (
-                f"{what}: every value must be there, got {values.null_count} nulls in a column of "
+                f"{what} takes values without nulls, got {values.null_count} nulls in a column of "
                 f"{values.type}; use pyarrow.compute.fill_null, or leave such records out"
             )
             raise StateValueError(msg)
         values = values.to_numpy(zero_copy_only=False)
     if isinstance(values, np.ma.MaskedArray):
-        msg = f"{what}: every value must be there, got a masked array; use its filled()"
+        msg = f"{what} takes values without nulls, got a masked array; use its filled()"
         raise StateValueError(msg)
     found = np.asarray(values)
     if found.ndim > 1 or found.dtype.kind == "O":
@@ -66,12 +66,12 @@ def check_codes(codes: Any, count: int, what: str) -> Any:
     """Return the numbers of groups as a NumPy array of int64.
 
     Args:
-        codes: The group of each value that comes with them.
-        count: How many groups there are.
+        codes: The number of the group of each value.
+        count: How many groups the batch has.
         what: The subject of messages.
 
     Raises:
-        StateValueError: A code is no whole number from 0 to below `count`.
+        StateValueError: A code is not a whole number from 0 to `count - 1`.
     """
     found = plain_array(codes, f"{what}: codes")
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The harness of a function of batches: `pyflinklike.testing.harnesses` over columns."""
+"""The harness of a function of batches, as `pyflinklike.testing.harnesses` but over columns."""
 
 from __future__ import annotations
 
@@ -33,14 +33,17 @@ __all__ = ["KeyedBatchHarness"]
 class KeyedBatchHarness(OperatorHarness):
     """A harness that drives one function of batches, synchronously.
 
-    It starts at processing time 0 and watermark `MIN_WATERMARK`, restored or not.
+    It starts at processing time 0 and watermark `MIN_WATERMARK`, also if it is restored:
+
+        with KeyedBatchHarness(RunningTotal(), "user") as harness:
+            totals = harness.process_batch({"user": ["ann", "bob"], "amount": [3, 4]})
 
     Args:
         function: The function under test; it is opened at once.
-        key_columns: Name of the column that is the key, or names of several.
-        event_time: Name of the column of event times: timestamps, or ints of ms.
+        key_columns: Name of the key column, or names of several.
+        event_time: Name of the column of event times, which are timestamps or ints in ms.
         **options: The options of `KeyedProcessHarness`.  Keys of ints and strings are faster if
-            `key_type` is `Types.LONG()` or `Types.STRING()`.  Floats and decimals are left to the
+            `key_type` is `Types.LONG()` or `Types.STRING()`.  For floats and decimals, keep the
             default.
 
     Raises:
@@ -58,11 +61,7 @@ class KeyedBatchHarness(OperatorHarness):
         **options: Unpack[HarnessOptions],
     ) -> None:
         names = (key_columns,) if isinstance(key_columns, str) else tuple(key_columns)
-        super().__init__(
-            function,
-            HarnessSettings.of(options),
-            key_columns=names,
-        )
+        super().__init__(function, HarnessSettings.of(options), key_columns=names)
         self._read_by(names, event_time)
 
     def _read_by(self, names: tuple[str, ...], time: str | None) -> None:
@@ -82,10 +81,10 @@ class KeyedBatchHarness(OperatorHarness):
         job_parameters: Mapping[str, str] | None = None,
         allow_pickle: bool = False,
     ) -> KeyedBatchHarness:
-        """Make a harness in the state that a record or timer met which became a dead letter.
+        """Make a harness with the state in which a record or timer became a dead letter.
 
-        As `KeyedProcessHarness.of_failure`.  The key columns are those of the letter; `event_time`
-        is the column of event times of further records.
+        It works as `KeyedProcessHarness.of_failure` does.  The letter names the key columns, and
+        `event_time` is the column of event times of further records.
         """
         failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
         options = settings_of_failure(
@@ -102,7 +101,7 @@ class KeyedBatchHarness(OperatorHarness):
         return _table(super().replay())
 
     def process_batch(self, columns: Any) -> pa.Table:
-        """Process records; those with an event time in its order, as a stream does.
+        """Process records, sorted by event time if they have one, as a stream does.
 
         Args:
             columns: A mapping from names to lists, NumPy or Arrow arrays, an Arrow record batch or
@@ -134,7 +133,7 @@ class KeyedBatchHarness(OperatorHarness):
         return self.process_watermark(MAX_WATERMARK)
 
     def num_keyed_state_bytes(self, name: str) -> int:
-        """Count the bytes that the entries of a state take in a snapshot, before it is compressed.
+        """Count the bytes of a state's entries in a snapshot, before the snapshot is compressed.
 
         Raises:
             StateAccessError: The function has not declared such a state.

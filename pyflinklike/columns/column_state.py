@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The states of all keys of a batch at once: one value for each key, and maps.
+"""The states of all keys of a batch at once: a value for each key, or a map for each key.
 
-A state is used while a call runs.  It reads and writes the rows that its keys have in the columns
-of the key group, many at a time, and a TTL judges and stamps each entry by itself.
+A state can be used while a call runs.  It reads and writes many rows at a time: the rows of the
+batch's keys in the columns of the key group.  A TTL judges and stamps each entry by itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class EntryColumns:
     Args:
         name: The name of the state, for messages.
         table: The entries of the state.
-        column: Checks values.
+        column: Checks values, and shows them to the function.
         batch: The rows of the keys in the table.
         ttl: Judges and stamps entries; None without a TTL.
     """
@@ -53,20 +53,20 @@ class EntryColumns:
         """Return the value of each key.
 
         Args:
-            default: For keys without a value: a value, or one for each group.  TUPLE and ROW take a
-                tuple of these.
+            default: The result for keys without a value: one value, or one for each group.  TUPLE
+                and ROW take a tuple of these.
             where: The keys to read, as a bool for each group; None for all.  The others get the
                 default.
 
         Returns:
             A NumPy array of numbers, bools, dates or timestamps; an Arrow array of strings or
-            bytes, null where a key has neither a value nor a default; for TUPLE and ROW a tuple or
-            `Row` of such arrays.  The arrays are the caller's own.
+            bytes, with null if a key has neither a value nor a default; for TUPLE and ROW a tuple
+            or `Row` of such arrays.  The caller may change the arrays.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
             StateValueError: A key has no value and there is no default, a default does not fit
-                the type, or a field of a tuple is null (`arrow` gives nulls).
+                the type, or a field of a tuple is null (`arrow` can return nulls).
         """
         is_there = self._read(where)
         rows = self._batch.rows
@@ -74,7 +74,7 @@ class EntryColumns:
         return self._column.show(self._table.values(rows), is_there, default)
 
     def arrow(self, where: Any = None) -> pa.Array:
-        """Return the value of each key as an Arrow array of the state's type, null without a value.
+        """Return the value of each key as an Arrow array of the state's type, or null.
 
         Args:
             where: The keys to read, as a bool for each group; None for all.
@@ -89,8 +89,8 @@ class EntryColumns:
         """Return which keys have a value, as `get` would find it: a NumPy array of bools.
 
         Args:
-            where: The keys to look at, as a bool for each group; None for all.  The others are
-                False.
+            where: The keys to look at, as a bool for each group; None for all.  The result is False
+                for the others.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
@@ -103,7 +103,7 @@ class EntryColumns:
 
         Args:
             values: One value for each group, or one for all; a tuple of columns for TUPLE and
-                ROW.  None is not a value: `clear` removes one.
+                ROW.  None is not a value; use `clear` to remove one.
             where: The keys to write, as a bool for each group; None for all.
 
         Raises:
@@ -140,8 +140,8 @@ class EntryColumns:
     def _refuse_nulls(self, rows: Any) -> None:
         if self._table.has_nulls(rows):
             msg = (
-                f"state {self.name!r}: get() gives NumPy columns, which have no nulls, got a "
-                "value that has one; read it with arrow()"
+                f"state {self.name!r}: get() returns NumPy columns, which have no nulls, got a "
+                "value with a null; read it with arrow()"
             )
             raise StateValueError(msg)
 
@@ -149,10 +149,13 @@ class EntryColumns:
 class ColumnState(EntryColumns):
     """One value for each key of the batch, read and written as columns.
 
-    What is put and got has one value for each group of the batch, in the order of
-    `batch.groups`.  It is the state that `get_state` of the same descriptor gives a
-    `KeyedProcessFunction` on the same checkpoint.  `where` chooses keys by a NumPy array with a
-    bool for each group; the others are neither read nor written, and a TTL leaves them alone.
+    Its methods take and return one value for each group of the batch, in the order of
+    `batch.groups`.  A `KeyedProcessFunction` on the same checkpoint finds the same state with
+    `get_state` and the same descriptor.  `where` chooses keys by a NumPy array with a bool for each
+    group; the others are neither read nor written, and a TTL leaves them alone.
+
+        total = self.total.get(0) + batch.groups.sum(batch["amount"])
+        self.total.put(total)
     """
 
     def clear(self, where: Any = None) -> None:
@@ -170,14 +173,17 @@ class ColumnState(EntryColumns):
 class ColumnMapState:
     """A map for each key of the batch, read and written as columns.
 
-    It is the state that `get_map_state` of the same descriptor gives a `KeyedProcessFunction` on
-    the same checkpoint.  A TTL judges and stamps each entry by itself, as Flink's does.
+    A `KeyedProcessFunction` on the same checkpoint finds the same state with `get_map_state` and
+    the same descriptor.  A TTL judges and stamps each entry by itself, as Flink's does.
+
+        counts = self.counts.at(batch["product"])
+        counts.put(counts.get(0) + counts.groups.counts)
 
     Args:
         name: The name of the state, for messages.
         table: The entries of the maps.
-        user_keys: Checks user keys.
-        column: Checks values.
+        user_keys: Checks the user keys of a call.
+        column: Checks values, and shows them to the function.
         batch: The rows of the batch's keys.
         ttl: Judges and stamps entries; None without a TTL.
     """
@@ -202,8 +208,8 @@ class ColumnMapState:
         """Return the entries under user keys.
 
         Args:
-            user_keys: One for each record of the batch, or one for all of them.  With `codes`, one
-                for each code.
+            user_keys: One for each record of the batch, or one for all of them.  If `codes` are
+                given, one for each code.
             codes: The group in `batch.groups` of each user key, as a NumPy array of ints; None
                 takes the group of each record.
 
@@ -280,8 +286,8 @@ class ColumnMapState:
     def _refuse_nulls(self, places: Any) -> None:
         if self._table.has_nulls(places):
             msg = (
-                f"state {self.name!r}: items() gives NumPy columns, which have no nulls, got a "
-                "value that has one; read the entries with at(...).arrow()"
+                f"state {self.name!r}: items() returns NumPy columns, which have no nulls, got a "
+                "value with a null; read the entries with at(...).arrow()"
             )
             raise StateValueError(msg)
 
@@ -289,18 +295,18 @@ class ColumnMapState:
 class ColumnMapEntries(EntryColumns):
     """The entries of a map under some user keys, one for each distinct pair of key and user key.
 
-    What is put and got has one value for each group of `groups`, in their order.  All else is as
-    with a `ColumnState`; `where` chooses pairs.
+    Its methods take and return one value for each group of `groups`, in their order, and `where`
+    chooses pairs.  Everything else is as in a `ColumnState`.
 
     Args:
-        groups: The user keys that were asked for, by pair.
+        groups: The user keys of the call of `at`, by pair of key and user key.
         parts: The arguments of a `ColumnState`, in its order.
     """
 
     def __init__(self, groups: Groups, *parts: Any) -> None:
         super().__init__(*parts)
         self.groups = groups
-        """The user keys that were asked for, by pair of key and user key, as `KeyedBatch.groups`
+        """The user keys of the call of `at`, by pair of key and user key, as `KeyedBatch.groups`
         has the records by key.  Its `spread`, `rank`, `sum`, `running` and `last` work on one value
         for each of these user keys."""
 
@@ -323,7 +329,7 @@ class ColumnMapItems:
     Args:
         codes: The group of each entry in `batch.groups`, ascending: a NumPy array of int64.
         user_keys: The user key of each entry: a NumPy array, or an Arrow array of strings or bytes.
-        values: The value of each entry, in the form that `ColumnState.get` has.
+        values: The value of each entry, in the form that `ColumnState.get` returns.
     """
 
     codes: Any
@@ -345,7 +351,7 @@ def _chosen(name: str, rows: Any, where: Any) -> Any:
 
     Raises:
         StateAccessError: No call is running.
-        StateValueError: `where` is no such mask.
+        StateValueError: `where` is not such a mask.
     """
     if rows is None:
         msg = (
@@ -381,8 +387,9 @@ def user_key_column(name: str, type_info: TypeInformation) -> ValueColumn:
         type_info: The declared type of the user keys.
 
     Raises:
-        DeclarationTypeError: Keys of this type cannot be told apart as columns.
+        DeclarationTypeError: Columns cannot distinguish keys of this type.
     """
+    # The index has no hashes for floats: 0.0 and -0.0 are equal, but have different bits.
     if type_info in (Types.FLOAT(), Types.DOUBLE()) or isinstance(type_info, TupleTypeInfo):
         msg = (
             f"state {name!r}: user keys of a column state are ints, bools, strings, bytes, dates or "

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states of a key group as columns, in memory between batches.
 
-A key group has an index, which gives each key a row, and columns for each state: values, stamps,
-and which rows have an entry.  A state of one entry per key has its columns by row.  A state of many
-entries per key, such as a map or timers, has them by place, one for each pair of a row and a user
-key.
+A key group has an index, which gives each key a row.  For each state it has columns: values, stamps,
+and which rows have an entry.  If a state has one entry per key, its columns are by row.  If a state
+has many entries per key, such as a map or timers, its columns are by place: each pair of a row and a
+user key has a place.
 
-A `ColumnTable` is the view that a state has of the columns of a key group.  It is pointed at one
-key group at a time, as the tables of any backend are.
+A state sees the columns of a key group through a `ColumnTable`.  The table points at one key group at
+a time, as the tables of any backend do.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class ColumnTable:
     """
 
     portion_bytes = 1 << 29
-    """About how many bytes of a key group become columns at once."""
+    """About how many bytes of a key group become Arrow columns at once."""
 
     def __init__(self, spec: TableSpec) -> None:
         self.spec = spec
         self._columns = Columns(spec, vector_of(pa.int64()))
         self.undo_log: list[Callable[[], None]] | None = None
-        """How to undo the changes of a call that may fail, in order; None where none is undone."""
+        """Functions that undo the changes of a call, in order; None if no call may be undone."""
 
     def point_at(self, group: KeyGroupColumns) -> None:
         """Look into the columns of a key group from now on."""
@@ -69,7 +69,7 @@ class ColumnTable:
         return self._columns.values.to_arrow(rows, present)
 
     def put(self, rows: Any, values: Any, stamps: Any = None) -> None:
-        """Store entries.  No row may stand twice."""
+        """Store entries.  No row may come twice."""
         self._remember(rows)
         columns = self._columns
         columns.values.put(rows, values)
@@ -99,6 +99,7 @@ class ColumnTable:
         if self.undo_log is None or not len(rows):
             return
         columns = self._columns
+        # Indexing with an array copies, so these are the contents before the change.
         present, dirty, count = columns.present[rows], columns.dirty[rows], columns.count
         there = rows[present]
         values = columns.values.to_arrow(there)
@@ -131,7 +132,7 @@ class ColumnTable:
         """Return whether a value of these rows has a null, which NumPy cannot show."""
         return self._columns.values.has_nulls(rows)
 
-    # By row of keys; a state of many entries per key overrides these
+    # These work by row of keys; a state of many entries per key overrides them
 
     def _size(self) -> int:
         """Return the number of rows."""
@@ -147,7 +148,7 @@ class ColumnTable:
         return None
 
     def _find_entries(self, rows: Any) -> Any:
-        """Return where rows of keys have their entries."""
+        """Return the rows or places of the entries of keys."""
         return rows[self._columns.present[rows]]
 
     # For the log
@@ -184,10 +185,12 @@ class ColumnTable:
         columns.present[rows] = True if changes.operations is None else changes.operations == PUT
         if self.spec.paired:
             columns.stamps[rows] = changes.stamps
+        # Restored rows may replace one another, so the entries are counted afterwards.
         columns.count = int(columns.present[: self._size()].sum())
 
     def _portions(self, rows: Any) -> list[ColumnChanges]:
         """Split entries into portions that Arrow can hold: its columns of strings end at 2 GiB."""
+        # An average, because the exact size of each row would cost a pass over all of them.
         each = (self._columns.nbytes + self._group.index.nbytes) // max(self._size(), 1)
         count = 1 + len(rows) * each // self.portion_bytes
         parts = [rows] if count == 1 else np.array_split(rows, count)
@@ -260,7 +263,7 @@ class MapTable(ColumnTable):
         if not len(places):
             return
         cleared = rows[np.unique(which)]
-        # The log clears these keys first, so their removed entries need no rows of their own.
+        # The log clears these keys before it writes entries, so removed entries need no rows there.
         _, touched = columns.entries.of(cleared)
         self._remember(touched)
         if self.undo_log is not None:
@@ -318,10 +321,10 @@ class MapTable(ColumnTable):
 
     def apply(self, changes: ColumnChanges) -> None:
         """Apply entries that are restored.  They do not count as changed."""
-        # A restored timer may be earlier than the bound that was known.
+        # A restored timer may be earlier than the known bound.
         self._columns.least = None
         operations = changes.operations
-        # Of one message, the rows that clear keys come first.
+        # In a message of the log, the rows that clear keys come first.
         if operations is not None and (cleared := int((operations == CLEAR).sum())):
             self._clear_restored(changes.keys.slice(0, cleared))
             changes = changes.where(operations != CLEAR)
@@ -352,7 +355,7 @@ class KeyGroupColumns:
     def of(self, spec: TableSpec) -> Columns:
         """Return the columns of a state, with room for every row of the index."""
         columns = self.tables.get(spec.name)
-        # By identity first: this is asked for each state whenever a key group is entered.
+        # Identity first: the comparison runs for each state whenever a key group is entered.
         if columns is None or (columns.spec is not spec and columns.spec != spec):
             columns = self.tables[spec.name] = _new_columns(spec)
         columns.reserve(self._size(columns))
@@ -369,13 +372,13 @@ class KeyGroupColumns:
         return columns.entries.count if isinstance(columns, MapColumns) else self.index.count
 
     def free(self) -> None:
-        """Forget keys and places without an entry once they are most.  Nothing may be dirty."""
+        """Forget keys and places without an entry, if they are the majority; none may be dirty."""
         count = self.index.count
         for columns in self.tables.values():
             if isinstance(columns, MapColumns):
                 columns.free()
             elif 2 * columns.count > count:
-                return  # most keys are used
+                return  # most keys have an entry here
         if count < _WORTH_FREEING:
             return
         used = np.zeros(count, bool)
@@ -409,9 +412,9 @@ class Columns:
     Args:
         spec: The declaration of the state.
         values: The values by row.
-        present: By row: whether it has an entry.
-        stamps: By row, in ms; empty unless entries are `paired`.
-        dirty: By row: whether it changed since the last commit.
+        present: Whether each row has an entry.
+        stamps: The stamp of each row in ms; empty unless entries are `paired`.
+        dirty: Whether each row has changed since the last commit.
         count: How many rows have an entry.
         cursor: The row that incremental cleanup looks at next.
     """
@@ -427,7 +430,7 @@ class Columns:
     def reserve(self, count: int) -> None:
         """Make room for at least `count` rows."""
         if count <= len(self.present):
-            return  # the others are as long, or longer
+            return  # the other columns are at least as long
         self.present = grown(self.present, count)
         self.dirty = grown(self.dirty, count)
         self.values.reserve(len(self.present))
@@ -457,18 +460,19 @@ class Columns:
         return int(self.values.nbytes + own)
 
 
+# Renumbering costs more than the memory of fewer rows is worth.
 _WORTH_FREEING = 1024
 
 
 @attrs.define(eq=False)
 class MapColumns(Columns):
-    """The columns of a state of many entries per key: by place, where `Columns` has them by row.
+    """The columns of a state of many entries per key, by place instead of by row.
 
     Args:
         entries: Finds the place of a row and a user key.
-        cleared: Rows whose entries were all removed since the last commit, before the dirty ones
-            were put; in several arrays.
-        least: A lower bound of the user keys, None where it is not known; for timers.
+        cleared: Arrays of the rows that lost all their entries since the last commit, before the
+            dirty entries were put.
+        least: A lower bound of the user keys, for timers; None if it is not known.
     """
 
     entries: EntryIndex = attrs.field(kw_only=True)
@@ -488,7 +492,7 @@ class MapColumns(Columns):
         self._keep_present(new_rows)
 
     def free(self) -> None:
-        """Forget the places without an entry once they are most.  No place may be dirty."""
+        """Forget the places without an entry, if they are the majority; none may be dirty."""
         if self.entries.count >= max(_WORTH_FREEING, 2 * self.count):
             self._keep_present(None)
 
@@ -505,15 +509,15 @@ class MapColumns(Columns):
 
 @attrs.define
 class BatchRows:
-    """The rows of the keys of the batch that a function is called for.
+    """The rows of the keys of the batch in a call.
 
     Args:
-        rows: One for each group; None between calls.
+        rows: The row of each group; None between calls.
         latest: The greatest timestamp of each group's records in ms.
         records: How many records the batch has.
         codes: The group of each record.
         timestamps: The time of each record in ms, or None.
-        parts: The rows of map entries of the same batch; they end with it.
+        parts: The rows of map entries of the same batch, which end with it.
     """
 
     rows: Any = None
@@ -532,13 +536,13 @@ class BatchRows:
 
 
 class TtlColumns(TtlRules):
-    """A column table whose entries expire, as `TtlTable` is for other tables.
+    """A column table whose entries expire; other tables have `TtlTable` for this.
 
     Args:
-        table: Holds the entries.
+        table: Holds the entries and their stamps.
         config: A TTL that is enabled.
-        clock: Tells the time in ms.
-        batch: Says how many records the batch has.
+        clock: The clock of the operator, in ms.
+        batch: The rows of the batch, for its number of records.
     """
 
     def __init__(
@@ -550,7 +554,7 @@ class TtlColumns(TtlRules):
         super().__init__(config, clock)
 
     def read(self, rows: Any, latest: Any) -> Any:
-        """Judge entries as a read of each does, and return which have a value to show.
+        """Judge entries as a read of each would, and return which have a value to show.
 
         Args:
             rows: The rows of the entries, none twice.
@@ -566,7 +570,7 @@ class TtlColumns(TtlRules):
                 shown = shown & ~expired
         if self._refresh:
             now = self.stamps(latest)
-            # A restamp makes a row dirty, so equal stamps are left alone.
+            # A new stamp makes a row dirty and is written to the log, so equal stamps stay.
             stale = table.present(rows) & (table.stamps(rows) != now)
             table.restamp(rows[stale], now[stale])
         return shown
@@ -582,7 +586,7 @@ class TtlColumns(TtlRules):
         self._table.put(rows, values, self.stamps(latest))
 
     def enter(self) -> None:
-        """Do nothing: the key group itself remembers where a sweep stands."""
+        """Do nothing: the columns of the key group have the cursor of the sweep."""
 
     def sweep_some(self) -> None:
         """Sweep as Flink's incremental cleanup does, for each record of the batch at once."""
@@ -600,7 +604,7 @@ class TtlColumns(TtlRules):
         return len(dead)
 
     def without_expired(self, contents: ColumnChanges) -> ColumnChanges:
-        """Return those contents of the table that a full snapshot takes."""
+        """Return the contents of the table without expired entries, for a full snapshot."""
         return contents.where(~self.are_expired(contents.stamps))
 
     def count(self) -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Working state in columns of the worker's memory: one key index for all states of a key group.
+"""Working state as columns in the worker's memory, with one key index for a whole key group.
 
-It is the heap backend with another kind of table; timers are in such tables, too.
+It is the heap backend with another kind of table.  Timers are in such tables, too.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def check_columnar(state_backend: Any) -> HashMapStateBackend:
     """
     if not isinstance(state_backend, HashMapStateBackend):
         msg = (
-            f"a KeyedBatchFunction keeps its state in columns, which {state_backend} does not have, "
-            f"got {state_backend!r}; use HashMapStateBackend() (both read the same checkpoint), or a "
+            "a KeyedBatchFunction needs a backend with columns, got "
+            f"{state_backend!r}; use HashMapStateBackend() (both read the same checkpoint), or a "
             "KeyedProcessFunction"
         )
         raise DeclarationValueError(msg)
@@ -42,9 +42,9 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
     """Column tables, pointed at the columns of one key group at a time.
 
     Args:
-        current: Tells the tables over dicts the current key.
-        owner: Names the operator of one query, whose working state this is.
-        max_warm_bytes: As of `HashMapStateBackend`.
+        current: The current key, for the tables over dicts.
+        owner: The name of the operator in one query, under which working state is cached.
+        max_warm_bytes: The bound of cached working state, as in `HashMapStateBackend`.
         key_kind: Arrow's type of the keys.
     """
 
@@ -57,7 +57,7 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
         """The columns of the current key group."""
 
     def column_table(self, spec: TableSpec) -> ColumnTable:
-        """Return the table of a state, created at its first use."""
+        """Return the table of a state; the first call makes it."""
         table = self._column_tables.get(spec.name)
         if table is None:
             kind = MapTable if spec.shape is Shape.MAP else ColumnTable
@@ -75,6 +75,7 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
     def undo_call(self) -> None:
         """Undo what the call has changed, the latest change first, and end it."""
         log = self._undo_log
+        # The log ends first, or undoing would write to it.
         self.end_call()
         while log:
             log.pop()()
@@ -86,7 +87,7 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
         self._undo_log = []
 
     def takes_columns(self, spec: TableSpec) -> bool:
-        """Return whether the table is one of columns."""
+        """Return whether a state has its entries in columns."""
         return spec.name in self._column_tables
 
     def enter(self, index: int, tables: dict[str, Any]) -> None:
@@ -136,7 +137,7 @@ class ColumnarStateBackend(HeapKeyedStateBackend):
         )
 
     def cache(self, state: KeyGroupState) -> None:
-        """Keep a key group in this process, without keys that no longer have an entry."""
+        """Cache a key group in this process, without keys that no longer have an entry."""
         self.columns.free()
         super().cache(state)
 

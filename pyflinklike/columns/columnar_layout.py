@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records and outputs of a `KeyedBatchFunction` on Spark: columns all the way, never rows."""
+"""Records and outputs of a `KeyedBatchFunction` on Spark, which stay columns all the way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import types as st
 
 from pyflinklike._runtime.outputs import Outputs
 from pyflinklike.columns.columnar_heap import check_columnar
-from pyflinklike.columns.columnar_records import ColumnReader, ColumnRecords
+from pyflinklike.columns.columnar_records import ColumnReader
 from pyflinklike.columns.keyed_batch import KeyReader
 from pyflinklike.errors import OutputError, StateValueError
 from pyflinklike.spark._plan.operator_plan import Plan
@@ -27,12 +27,12 @@ __all__ = ["ColumnLayout", "ColumnRecordReader", "in_columns"]
 
 
 def in_columns(plan: Plan) -> Plan:
-    """Return a plan that reads and writes columns where another plan does so with rows.
+    """Return a plan that reads and writes columns instead of rows.
 
     Raises:
         DeclarationValueError: The backend has no columnar state.
     """
-    check_columnar(plan.state_backend)  # on the driver, not in the first task
+    check_columnar(plan.state_backend)  # so that the driver raises, not the first task
     assert isinstance(plan.reader, RecordReader)  # such a function has one input
     return attrs.evolve(
         plan,
@@ -47,19 +47,18 @@ def _fields(made: Any) -> dict[str, Any]:
 
 @attrs.frozen
 class ColumnRecordReader(RecordReader):
-    """Reads the records of one operator as columns, where `RecordReader` makes rows."""
+    """Reads the records of one operator as columns; `RecordReader` makes rows instead."""
 
     def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> Any:
         """Read records in the order in which to process them, as `ColumnRecords`.
 
         Args:
-            records: Must be in the order of arrival.
-            in_order: Whether this is the final order, so that nothing is sorted.
+            records: The records in the order of arrival.
+            in_order: Whether this is the final order, so that no sort is needed.
         """
         keys = KeyReader(self.key_columns, self.key_type, self._frozen)
         reader = ColumnReader(keys, self.event_time)
-        read: ColumnRecords = reader.read(records, in_order=in_order or self.arrival_order)
-        return read
+        return reader.read(records, in_order=in_order or self.arrival_order)
 
     def _frozen(self, columns: Sequence[Any]) -> list[Any]:
         if isinstance(self.key_type, InstantKeyTypeInfo):
@@ -104,8 +103,8 @@ class ColumnLayout(OutputLayout):
         what = f"{self.operator} {what}"
         if sorted(batch.schema.names) != sorted(columns.names):
             msg = (
-                f"{what}: the columns must be {columns.names}, got {batch.schema.names}; name "
-                "every column, one of nulls where there is nothing"
+                f"{what}: the columns must be {columns.names}, got {batch.schema.names}; return "
+                "every column, with nulls if it has no values"
             )
             raise OutputError(msg)
         schema = arrow_schema(columns)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator of a `KeyedBatchFunction`, which processes whole columns: assembly, calls, contexts.
+"""The operator of a `KeyedBatchFunction`, which processes whole columns.
 
 Each call gets a batch of records, or of timers, with the rows of their keys in a key index.  State
-is in columns instead of tables, and there are no stores.  Everything else is the code that other
-keyed functions run on: loading, commits, compaction, cleanup, the nonce.
+is in columns instead of tables, and there are no stores.  Everything else is the same code that runs
+other keyed functions: loading, commits, compaction, cleanup, the nonce.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class ColumnarAssembly(OperatorAssembly):
         if not has_hashes(key_type.arrow_type):
             msg = (
                 f"operator {task.name!r}: keys of a KeyedBatchFunction are declared as ints, bools, "
-                f"dates, strings or tuples of these, got {key_type}; leave the type of the keys out, "
-                "which takes keys of any type"
+                f"dates, strings or tuples of these, got {key_type}; leave the type of the keys out "
+                "to take keys of any type"
             )
             raise DeclarationValueError(msg)
         most, owner = check_columnar(backend).max_warm_bytes, self.declared.owner
@@ -144,7 +144,7 @@ class ColumnarAssembly(OperatorAssembly):
 def _domain_refusals(
     function: Any, refused: Mapping[TimeDomain, PyflinklikeError]
 ) -> Mapping[TimeDomain, PyflinklikeError]:
-    """Return the domains whose timers cannot fire: all where the function has no `on_timers`."""
+    """Return the domains whose timers cannot fire: all, if the function has no `on_timers`."""
     if has_on_timers(function):
         return refused
     name = type(function).__qualname__
@@ -189,8 +189,8 @@ class ColumnarInvoker(FunctionInvoker):
         """Process the records of a batch of the current group.
 
         Args:
-            keys: `DistinctKeys`.
-            values: A `KeyedBatch`.
+            keys: The `DistinctKeys` of the batch.
+            values: The records as a `KeyedBatch`.
             timestamps: The event times of the records in ms, or None.
 
         Raises:
@@ -201,7 +201,7 @@ class ColumnarInvoker(FunctionInvoker):
         self._call(self.function.process_batch, rows, values, timestamps)
 
     def _call(self, method: Callable[..., Any], rows: Any, values: Any, timestamps: Any) -> None:
-        """Call a method for a batch, and gather its outputs; or make dead letters of what raises."""
+        """Call a method for a batch and gather its outputs; a guard makes dead letters of failures."""
         guard = self._parts.guard
         if guard is None:
             self._call_once(method, rows, values, timestamps)
@@ -212,24 +212,23 @@ class ColumnarInvoker(FunctionInvoker):
     def _call_in_halves(
         self, method: Callable[..., Any], rows: Any, values: KeyedBatch, timestamps: Any
     ) -> None:
-        """Call a method for a batch; where it raises, for each half, until what raises is alone.
+        """Call a method for a batch; if it raises, for each half, down to the record that raises.
 
-        Where a batch is cut must not matter to the function, and the records of a key stay in their
-        order.  One of n that raises costs about 2 log n calls.
+        The function must not depend on the cuts of batches, and the records of a key stay in their
+        order.  If one of n records raises, that costs about 2 log n calls.
         """
         guard = self._parts.guard
         assert guard is not None
         guard.begin()
-        failure: Exception | None = None
         try:
             self._call_once(method, rows, values, timestamps)
         except Exception as raised:
             guard.undo()
             failure = raised
-        if failure is None:
+        else:
             guard.end()
             return
-        # Not within the `except`: each half would have the errors of all before it as its context.
+        # This is not within the `except`, or each half would have all earlier errors as its context.
         cause = failure.__cause__ if isinstance(failure, UserFunctionError) else failure
         error = cause if isinstance(cause, Exception) else failure
         if not is_of_a_record(error):
@@ -241,7 +240,14 @@ class ColumnarInvoker(FunctionInvoker):
                 times = None if timestamps is None else timestamps[start:end]
                 self._call_in_halves(method, rows[groups], part, times)
             return
-        domain = self._parts.context.domain
+        self._make_letter(failure, error, method.__name__, rows, values)
+
+    def _make_letter(
+        self, failure: Exception, error: Exception, method: str, rows: Any, values: KeyedBatch
+    ) -> None:
+        """Make a dead letter of the only record or timer of a batch, whose call was undone."""
+        guard, domain = self._parts.guard, self._parts.context.domain
+        assert guard is not None
         time = None if values.timestamps is None else int(values.timestamps[0])
         key = self._backend.columns.index.keys(rows)
         called = Called(
@@ -253,8 +259,8 @@ class ColumnarInvoker(FunctionInvoker):
             domain=domain,
         )
         subject = values._show_first() if domain is None else str(time)
-        keys = self._key_columns.of(key)
-        guard.fail(error, whole_message(failure), called, rows, keys, method.__name__, subject)
+        shown = self._key_columns.of(key)
+        guard.fail(error, whole_message(failure), called, rows, shown, method, subject)
 
     def _call_once(
         self, method: Callable[..., Any], rows: Any, values: Any, timestamps: Any
@@ -290,10 +296,10 @@ class ColumnarInvoker(FunctionInvoker):
         outputs.emit_columns(method(values, self._parts.context), method.__name__)
 
     def repeat(self, called: Called) -> None:
-        """Make a call for one record or timer again that failed elsewhere.
+        """Repeat a call for one record or timer that failed elsewhere.
 
-        What the function raises comes as it is.  Nothing expires before the call: what the state
-        was when the call failed is what the function finds.
+        An error of the function is raised as it is.  No entry expires before the call, so the
+        function finds the state that it found when it failed.
         """
         context = self._parts.context
         keys = self._key_columns.key_type.to_arrow([called.key])
@@ -301,6 +307,7 @@ class ColumnarInvoker(FunctionInvoker):
         times = None if called.timestamp is None else np.array([called.timestamp], np.int64)
         is_timer = called.kind == TIMER
         records = self._key_columns.of(keys) if is_timer else called.given
+        # One record in one group, whose first record is number 0.
         one = np.zeros(1, np.int64)
         values = KeyedBatch(records, Groups(one, one), times)
         self._begin_batch(rows, values, None if is_timer else times)
@@ -312,7 +319,7 @@ class ColumnarInvoker(FunctionInvoker):
             self._batch.end()
 
     def one_by_one(self) -> Callable[[Any, Any, int | None], None]:
-        """Return a function that raises: no host hands over single records."""
+        """Return a function that raises, because no host hands over single records."""
 
         def refuse(*record: Any) -> None:
             raise NotImplementedError(record)
@@ -332,7 +339,7 @@ class ColumnarInvoker(FunctionInvoker):
         """
         if queue.count() and not has_on_timers(self.function):
             msg = (
-                f"{self.name()}: a KeyedBatchFunction without on_timers has no timers, got "
+                f"{self.name()}: a KeyedBatchFunction without on_timers cannot fire timers, got "
                 f"{queue.count()} in the state that it continues from; give it on_timers, or go on "
                 "with the function that registered them until they have fired"
             )
@@ -346,7 +353,7 @@ class ColumnarInvoker(FunctionInvoker):
                 fired += len(rows)
                 self._fire(rows, times)
         finally:
-            due.close()  # if a call raised: timers not yet given stay due
+            due.close()  # if a call has raised, the timers that were not yielded stay due
             context.domain = None
         self._parts.metrics.timers_fired += fired
         return fired
@@ -356,7 +363,7 @@ class ColumnarInvoker(FunctionInvoker):
         each = np.arange(len(rows))
         keys = self._key_columns.of(self._backend.columns.index.keys(rows))
         values = KeyedBatch(keys, Groups(each, each), times)
-        # Timers give no time to TTL: a processing time must not stamp event-time TTL.
+        # The times of timers do not stamp TTL, because a processing time must not stamp event-time TTL.
         self._call(self.function.on_timers, rows, values, None)
 
     def _describe_failed_call(self, method: Callable[..., Any], batch: Any) -> str:
@@ -371,14 +378,14 @@ _ARROW_TYPES = {name: kind.arrow_type for name, kind in LETTER_FIELDS}
 
 
 class BatchFailureSnapshots:
-    """Makes the failure snapshots of records and timers of a function of batches.
+    """Makes failure snapshots for the records and timers of a function of batches.
 
-    A failure snapshot has all that the states and timers of its key hold.
+    A failure snapshot has the contents of all states and timers of its key.
 
     Args:
-        writer: Writes them.
+        writer: Writes the parts of a snapshot as bytes.
         queues: The timers of both domains.
-        assembled: The states by name; the mapping may grow.
+        assembled: The states by name; functions may declare more of them later.
     """
 
     def __init__(
@@ -399,7 +406,8 @@ class BatchFailureSnapshots:
             rows: The row of its key.
 
         Returns:
-            None if it would be too large, or if the record has a column that cannot be written.
+            The bytes; None if they would be too large, or if a column of the record cannot be
+            written.
         """
         form, element = "", b""
         if called.kind == ELEMENT:
@@ -422,7 +430,7 @@ class BatchFailureSnapshots:
                 )
                 for table in found
             ]
-        except StateValueError:  # an entry that is larger than a segment can be
+        except StateValueError:  # an entry is larger than a segment can be
             return None
         return self._writer.write(called, form, element, tables)
 
@@ -431,15 +439,15 @@ class BatchFailureIsolation(DeadLetterWriter):
     """Makes dead letters of records and timers of a function of batches.
 
     Args:
-        letters: What the user wants.
-        clock: Tells the times of a letter.
-        metrics: Count the letters.
+        letters: The options that the user gave.
+        clock: The clock of the operator, for the times of a letter.
+        metrics: The metrics of the operator, which count letters.
         operator: The name of the operator.
         key_names: The names of the columns of the key.
-        backend: Undoes what a call has changed in states and timers.
-        outputs: Gather what the function gives.
-        assembled: The states by name; the mapping may grow.
-        failure snapshots: Makes the failure snapshots of letters; None for letters without one.
+        backend: Undoes the changes of a call in states and timers.
+        outputs: Gathers the outputs of the function.
+        assembled: The states by name; functions may declare more of them later.
+        failure_snapshots: Makes the failure snapshots of letters; None for letters without one.
     """
 
     def __init__(
@@ -463,7 +471,7 @@ class BatchFailureIsolation(DeadLetterWriter):
         self._expired: list[tuple[Any, int]] = []
 
     def add_calls(self, count: int) -> None:
-        """Count records or timers, against which letters are judged."""
+        """Count records or timers, whose number bounds the number of letters."""
         self._calls += count
 
     def begin(self) -> None:
@@ -471,6 +479,7 @@ class BatchFailureIsolation(DeadLetterWriter):
         self._backend.begin_call()
         outputs, ttls = self._outputs, (each.ttl for each in self._assembled.values())
         self._marks = len(outputs.main), outputs.count_sides()
+        # An undone call must not count expired entries that its repetition finds again.
         self._expired = [(ttl, ttl.expired) for ttl in ttls if ttl is not None]
         if self._registered and self._user_metrics is not None:
             self._counted = self._user_metrics.mark()
@@ -491,28 +500,28 @@ class BatchFailureIsolation(DeadLetterWriter):
     def fail(
         self,
         error: Exception,
-        told: str,
+        message: str,
         called: Called,
         rows: Any,
         keys: pa.RecordBatch,
         method: str,
         subject: str,
     ) -> None:
-        """Put out the dead letter of a record or timer, whose call was undone.
+        """Emit the dead letter of a record or timer, whose call was undone.
 
         Args:
-            error: What the function raised.
-            told: The text of the error that would have failed the query.
-            called: The call.
+            error: The error that the function raised.
+            message: The text of the error that would have failed the query.
+            called: The call of one record or timer.
             rows: The row of its key.
             keys: The columns of its key.
             method: The name of the method.
             subject: The record, or the time of the timer, as messages show it.
 
         Raises:
-            UserFunctionError: There are more than the user wants.
+            UserFunctionError: There are more letters than the user allows.
         """
-        self._count(told)
+        self._count(message)
         time = None if called.timestamp == MIN_WATERMARK else called.timestamp
         failure_snapshot = (
             None if self._failure_snapshots is None else self._failure_snapshots.make(called, rows)
@@ -567,7 +576,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
         return self._get(state_descriptor, MapStateDescriptor)
 
     def get_store(self, store_descriptor: Any) -> Any:
-        """Refuse: stores are not columns."""
+        """Refuse, because stores have no columns."""
         self._refuse("a store", store_descriptor)
 
     def get_state(self, state_descriptor: Any) -> Any:
@@ -575,19 +584,19 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
         self._refuse("get_state", state_descriptor)
 
     def get_list_state(self, state_descriptor: Any) -> Any:
-        """Refuse: its entries are read and written key by key."""
+        """Refuse, because its entries are read and written key by key."""
         self._refuse("get_list_state", state_descriptor)
 
     def get_map_state(self, state_descriptor: Any) -> Any:
-        """Refuse: its entries are read and written key by key."""
+        """Refuse, because its entries are read and written key by key."""
         self._refuse("get_map_state", state_descriptor)
 
     def get_reducing_state(self, state_descriptor: Any) -> Any:
-        """Refuse: its entries are read and written key by key."""
+        """Refuse, because its entries are read and written key by key."""
         self._refuse("get_reducing_state", state_descriptor)
 
     def get_aggregating_state(self, state_descriptor: Any) -> Any:
-        """Refuse: its entries are read and written key by key."""
+        """Refuse, because its entries are read and written key by key."""
         self._refuse("get_aggregating_state", state_descriptor)
 
     def _refuse(self, what: str, descriptor: Any) -> NoReturn:
@@ -627,7 +636,7 @@ class ColumnarContext(ClockReadings, KeyedBatchFunction.OnTimersContext):
     """The context of `process_batch` and `on_timers`; one object serves all calls.
 
     Args:
-        emit: Takes the rows of a side output.
+        emit: Takes a tag and the rows of its side output.
         timers: The service for the batch's keys.
     """
 
@@ -648,7 +657,7 @@ class ColumnarContext(ClockReadings, KeyedBatchFunction.OnTimersContext):
         """Return the domain of the timers that fire.
 
         Raises:
-            StateAccessError: No timers fire.
+            StateAccessError: No timers are firing.
         """
         if self.domain is None:
             msg = "a time domain belongs to timers, got a call outside on_timers"
@@ -668,12 +677,12 @@ class ColumnarContext(ClockReadings, KeyedBatchFunction.OnTimersContext):
 
 
 _MOST = 64
-"""The number of arrays of rows that are kept before they are merged into one."""
+"""The number of arrays of rows to keep before they are merged into one."""
 
 
 @attrs.define
 class ColumnMetrics(OperatorMetrics):
-    """Counts a key once for each key group, however many calls touch it."""
+    """Counts a key once for each key group, even if many calls touch it."""
 
     _group: Any = attrs.field(default=None, init=False)
     _touched: list[Any] = attrs.field(factory=list, init=False)

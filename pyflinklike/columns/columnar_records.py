@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records in and record batches out: the input and the outputs of a `KeyedBatchFunction`.
+"""The input and the outputs of a `KeyedBatchFunction`: records in, record batches out.
 
-Records of a key group are an Arrow record batch, its distinct keys and its event times.  Timers
-have no records to take key columns from, so `BatchKeyColumns` makes them of the key index.
+The records of a key group are an Arrow record batch, with its distinct keys and its event times.
+Timers have no records to take key columns from, so `BatchKeyColumns` makes them from the key index.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DistinctKeys:
 
 
 class ColumnRecords(NamedTuple):
-    """The counterpart of `Records`, which functions of single elements get.
+    """Records as columns; functions of single elements get `Records` instead.
 
     Args:
         timestamps: Event times in ms, `MIN_WATERMARK` for a null; None without event time.
@@ -81,11 +81,11 @@ class ColumnReader:
     def read(self, records: pa.RecordBatch, *, in_order: bool = False) -> ColumnRecords:
         """Read the records of a batch, in the order to process them.
 
-        With an event time that is its order in ms, and the order of arrival where it is equal;
-        records without a time come first.
+        If there is an event time, that is its order in ms; records of equal times keep their order
+        of arrival, and records without a time come first.
 
         Args:
-            records: In the order of arrival.
+            records: The records in the order of arrival.
             in_order: Whether the records have their final order already.
         """
         times = None
@@ -94,7 +94,7 @@ class ColumnReader:
             is_ms = pa.types.is_integer(column.type)
             column = column.cast(pa.int64()) if is_ms else milliseconds(column)
             times = pc.fill_null(column, MIN_WATERMARK).to_numpy()
-            # A batch that is in order already needs no sort and no copy.
+            # If a batch is in order already, it needs neither a sort nor a copy.
             if not in_order and (times[1:] < times[:-1]).any():
                 order = np.argsort(times, kind="stable")
                 records, times = records.take(pa.array(order)), times[order]
@@ -105,17 +105,18 @@ class ColumnReader:
 
 @attrs.frozen
 class BatchKeyColumns:
-    """Makes key columns of the keys in an index.
+    """Makes key columns from the keys in an index.
 
     Args:
-        names: The names of the columns; empty for a host without columns: then one column `key`.
+        names: The names of the columns; if the host has no columns, they are empty and the one
+            column is called `key`.
     """
 
     key_type: TypeInformation
     names: Sequence[str]
 
     def of(self, keys: Any) -> pa.RecordBatch:
-        """Return the key columns of keys, given as the Arrow column of the index."""
+        """Return the key columns of keys, which come as the Arrow column of the index."""
         names = list(self.names) or ["key"]
         return pa.RecordBatch.from_arrays(self._parts(keys, len(names)), names=names)
 
@@ -125,8 +126,7 @@ class BatchKeyColumns:
             parts = [shown] if count == 1 else list(zip(*shown))
             return [pa.array(part) for part in parts]
         if pa.types.is_struct(keys.type) and count > 1:
-            parts = keys.flatten()
-            return [*parts]
+            return [*keys.flatten()]
         return [keys]
 
 
@@ -142,7 +142,7 @@ class ColumnOutputs(Outputs):
         """Add the result of one call.
 
         Args:
-            columns: What the call returned; None for no output.
+            columns: The result of the call; None for no output.
             method: The name of the called method, for messages.
 
         Raises:
@@ -151,6 +151,7 @@ class ColumnOutputs(Outputs):
         batch = _batch_of(columns, method)
         if batch is not None and batch.num_rows:
             self.main.append(batch)
+            # The layout of outputs wants a key for each output, and columns have none to show.
             self.keys.append(None)
 
     def emit_side_columns(self, tag: OutputTag, columns: Any) -> None:
@@ -175,6 +176,7 @@ def _batch_of(columns: Any, what: str) -> pa.RecordBatch | None:
     try:
         if isinstance(columns, Mapping):
             return _of_mapping(columns, what)
+        # Found by its methods, so that neither Polars nor pandas must be installed.
         if hasattr(columns, "to_arrow"):  # Polars
             columns = columns.to_arrow()
         if isinstance(columns, pa.Table):
@@ -183,7 +185,7 @@ def _batch_of(columns: Any, what: str) -> pa.RecordBatch | None:
             table = pa.Table.from_pandas(columns, preserve_index=False)
         else:
             msg = (
-                f"{what} gives a mapping of columns, an Arrow batch or a DataFrame, got "
+                f"{what} takes a mapping of columns, an Arrow batch or a DataFrame as output, got "
                 f"{short_repr(columns)}; return for example {{'user': batch['user'], 'total': totals}}"
             )
             raise OutputError(msg)
@@ -192,7 +194,7 @@ def _batch_of(columns: Any, what: str) -> pa.RecordBatch | None:
     except (pa.ArrowException, TypeError, ValueError) as error:
         if isinstance(error, OutputError):
             raise
-        msg = f"{what}: what it gives must be columns of Arrow's types, got {shown_message(error)}"
+        msg = f"{what}: the output must be columns of Arrow's types, got {shown_message(error)}"
         raise OutputError(msg) from error
 
 
@@ -201,8 +203,8 @@ def _of_mapping(columns: Mapping[str, Any], what: str) -> pa.RecordBatch:
     lengths = {name: len(each) for name, each in arrays.items()}
     if len(set(lengths.values())) > 1:
         msg = (
-            f"{what}: columns must be of one length, got {lengths}; groups.spread() makes one "
-            "value for each record of one for each key"
+            f"{what}: columns must be of one length, got {lengths}; groups.spread() turns one "
+            "value for each key into one for each record"
         )
         raise OutputError(msg)
     return pa.RecordBatch.from_pydict(arrays)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timers as columns: the table is that of a `TimerQueue`, but many timers fire in one call.
+"""Timers as columns: the table is the same as for a `TimerQueue`, but many timers fire in one call.
 
 A key sees no difference to timers that fire one by one.  Its timers fire in ascending time, each
 is removed before the function is called for it, and what the function registers or deletes in
@@ -45,26 +45,27 @@ class ColumnTimerQueue:
 
     Args:
         domain: The clock that the timers follow.
-        backend: One with column tables.
+        backend: A backend with column tables.
     """
 
     def __init__(self, domain: TimeDomain, backend: Any) -> None:
         self.domain = domain
         self.is_quiesced = self.has_ignored = False
         self.table: MapTable = backend.column_table(timers_spec(domain))
+        # While timers fire, `register` notes new ones here, for the next waves.
         self._firing: list[Any] | None = None
 
     def enter(self, agendas: dict[TimeDomain, TimerHeap]) -> None:
-        """Do nothing: the table alone holds the timers, without an agenda."""
+        """Do nothing, because the table alone holds the timers, without a heap."""
 
     def register(self, rows: Any, timestamps: Any) -> None:
-        """Add timers; do nothing where one exists.
+        """Add timers; a timer that exists stays as it is.
 
-        A quiesced queue adds none, and remembers that it ignored some.
+        A quiesced queue adds no timers, and remembers that it has ignored some.
 
         Args:
             rows: The rows of their keys.
-            timestamps: NumPy array of int64 in ms.
+            timestamps: The times in ms, as a NumPy array of int64.
         """
         if not len(rows):
             return
@@ -81,15 +82,15 @@ class ColumnTimerQueue:
             self._firing.append(added)
 
     def delete(self, rows: Any, timestamps: Any) -> None:
-        """Remove timers; do nothing where there is none."""
+        """Remove timers, if they exist."""
         if len(rows):
             self.table.remove(np.unique(self.table.places(rows, pa.array(timestamps))))
 
     def due(self, now: int) -> Generator[tuple[Any, Any], None, None]:
         """Remove the timers that are due, wave by wave.
 
-        Between two waves the function may register and delete timers.  Close the generator:
-        timers that it has not yielded then stay due.
+        Between two waves the function may register and delete timers.  Close the generator, so that
+        the timers that it has not yielded stay due.
 
         Args:
             now: The time of the domain in ms.
@@ -116,7 +117,7 @@ class ColumnTimerQueue:
                 rows, times = table.entries.rows(wave), table.entries.user_keys(wave)
                 rounds = self._count_waves(rounds, before, (rows, times))
                 waves += 1
-                # At the end of the input every timer is due, so one that always registers again never ends.
+                # At the end of the input every timer is due, so a new one in each call never ends.
                 if now == MAX_WATERMARK and waves > allowed:
                     _refuse_endless()
                 yield rows, times
@@ -124,7 +125,7 @@ class ColumnTimerQueue:
                 places, late = self._find_left_timers(rest, late, now)
         finally:
             self._firing = None
-            table.columns.least = None  # timers have gone: the earliest is unknown
+            table.columns.least = None  # timers were removed, so the earliest is unknown
 
     def _until(self, now: int) -> Any:
         places = self.table.all_rows()
@@ -137,6 +138,7 @@ class ColumnTimerQueue:
     def _first_of_each_key(self, places: Any) -> tuple[Any, Any]:
         """Split timers into the earliest of each key, in the order of time, and the rest."""
         rows, times = self.table.entries.rows(places), self.table.entries.user_keys(places)
+        # lexsort sorts by its last key first: by row, and within a row by time.
         order = np.lexsort((times, rows))
         is_first = np.ones(len(order), bool)
         is_first[1:] = np.diff(rows[order]) != 0
@@ -153,14 +155,15 @@ class ColumnTimerQueue:
             added = added[table.present(added)]
             times = table.entries.user_keys(added)
             if self.domain is TimeDomain.PROCESSING_TIME:
-                # A timer for "now" waits: in Flink the clock goes on while timers fire; here it stands still.
+                # A new timer for "now" waits for the next advance.  In Flink the clock goes on while
+                # timers fire, and here it stands still.
                 is_late = (times == now) & ~np.isin(added, rest)
                 late = np.union1d(late, added[is_late])
             rest = np.setdiff1d(np.union1d(rest, added[times <= now]), late)
         return rest[table.present(rest)], late
 
     def _count_waves(self, rounds: int, before: Any, wave: tuple[Any, Any]) -> int:
-        """Count the waves in which some key has a timer no later than its timer of the last wave."""
+        """Count the waves in which a key has a timer that is no later than its last one."""
         (rows, times), (former_rows, former) = wave, before
         _, here, there = np.intersect1d(rows, former_rows, assume_unique=True, return_indices=True)
         again = times[here] <= former[there]
@@ -169,7 +172,7 @@ class ColumnTimerQueue:
         )
 
     def _earliest_known(self) -> float:
-        """Return a time no later than the earliest timer's, in ms; infinity without timers."""
+        """Return a lower bound in ms of the earliest timer; infinity if there are no timers."""
         columns = self.table.columns
         if not columns.count:
             return float("inf")
@@ -179,7 +182,7 @@ class ColumnTimerQueue:
         return columns.least
 
     def times_of(self, rows: Any) -> tuple[Any, Any]:
-        """Return the timers of keys: the number of each one's key in `rows`, and its time in ms."""
+        """Return the timers of keys: for each the number of its key in `rows`, and its time in ms."""
         which, places = self.table.places_of(rows)
         times = self.table.entries.user_keys(places)
         order = np.lexsort((times, which))
@@ -187,7 +190,7 @@ class ColumnTimerQueue:
 
     def earliest(self) -> int | None:
         """Return the time of the earliest timer in ms, or None."""
-        self.table.columns.least = None  # the timer that it came from may have been deleted
+        self.table.columns.least = None  # the function may have deleted the timer of this bound
         return None if self._earliest_known() == float("inf") else self.table.columns.least
 
     def count(self) -> int:
@@ -197,8 +200,8 @@ class ColumnTimerQueue:
 
 def _refuse_endless() -> None:
     msg = (
-        f"on_timers must come to an end when time does, got more than {MOST_AT_THE_END:,} timers "
-        "that it registered for one key at the end of the input; register none where "
+        "on_timers must stop registering timers at the end of the input, got more than "
+        f"{MOST_AT_THE_END:,} for one key; register none if "
         "ctx.current_watermark() is MAX_WATERMARK"
     )
     raise UserFunctionError(msg)
@@ -228,7 +231,7 @@ class KeyedColumnTimerService(ClockReadings, ColumnTimerService):
 
     @property
     def queues(self) -> tuple[ColumnTimerQueue, ColumnTimerQueue]:
-        """The queue of event time, then that of processing time."""
+        """The queue of event time, then the queue of processing time."""
         return self._event_timers, self._processing_timers
 
     def register_event_time_timer(
@@ -246,13 +249,13 @@ class KeyedColumnTimerService(ClockReadings, ColumnTimerService):
     def delete_event_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
     ) -> None:
-        """Delete event-time timers; do nothing where there is none."""
+        """Delete event-time timers, if they exist."""
         self._change(self._event_timers.delete, timestamps, where, codes)
 
     def delete_processing_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
     ) -> None:
-        """Delete processing-time timers; do nothing where there is none."""
+        """Delete processing-time timers, if they exist."""
         self._change(self._processing_timers.delete, timestamps, where, codes)
 
     def list_event_time_timers(self) -> tuple[Any, Any]:
@@ -284,7 +287,7 @@ class KeyedColumnTimerService(ClockReadings, ColumnTimerService):
         """Return the rows of the batch's keys.
 
         Raises:
-            StateAccessError: No call runs.
+            StateAccessError: No call is running.
         """
         if self._batch.rows is None:
             msg = (
@@ -298,10 +301,10 @@ class KeyedColumnTimerService(ClockReadings, ColumnTimerService):
 def _check(timestamps: Any, count: int) -> Any:
     times = plain_array(timestamps, _WHAT)
     if times.dtype.kind not in "iu" and times.size:
-        msg = f"{_WHAT} must be an int of ms, got {times.dtype}; batch.timestamps has such"
+        msg = f"{_WHAT} must be an int of ms, got {times.dtype}; batch.timestamps has such ints"
         raise StateValueError(msg)
     if times.dtype.kind == "u" and times.size and int(times.max()) > _MOST:
-        msg = f"{_WHAT} must fit in 64 bits, got {int(times.max())}; it is in ms"
+        msg = f"{_WHAT} must fit in 64 bits, got {int(times.max())}; give it in ms"
         raise StateValueError(msg)
     if times.ndim and len(times) != count:
         msg = (

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two laws of a `KeyedBatchFunction`, for tests of yours: with Hypothesis, or with cuts you choose.
+"""Two laws of a `KeyedBatchFunction`, for your own tests with Hypothesis or with cuts you choose.
 
 A host cuts a stream into batches as it likes.  So the results of a function must not depend on the
-cuts (`check_cuts`).  A function that replaces a `KeyedProcessFunction` must go on where that one
-stopped, and the other way round (`check_alternating`).
+cuts (`check_cuts`).  A function that replaces a `KeyedProcessFunction` must be able to continue from
+its state, and the other way round (`check_alternating`).
 
     @given(cuts=cuts_of(len(RECORDS)))
     def test_cuts_do_not_matter(cuts):
         check_cuts(RunningTotal, RECORDS, "user", cuts)
 
-Every row that is emitted is compared, in order, and the state that is left, bit by bit.
+Both compare every emitted row, in order, and the final state, bit by bit.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ __all__ = ["check_alternating", "check_cuts", "cuts_of"]
 _CUTS = 5
 _MS = 1_000
 _LONG = 1_000_000
-"""A number of batches later than any, for the clock at the end."""
+"""More batches than any test has, for the clock at the end."""
 
 
 def cuts_of(count: int) -> SearchStrategy[list[int]]:
-    """Draw places at which `count` records are cut into batches, ascending."""
+    """Draw ascending positions at which to cut `count` records into batches."""
     places = st.lists(st.integers(0, count), max_size=_CUTS)
     return places.map(sorted)
 
@@ -69,18 +69,18 @@ def check_cuts(
     event_time: str | None = None,
     key_type: TypeInformation | None = None,
 ) -> None:
-    """Check that a function gives the same for batches cut at these places as for one batch.
+    """Check that a function gives the same for these batches as for one batch of all records.
 
     Args:
-        function: Makes the function; each run has one of its own.
-        records: An Arrow table, or a mapping of columns; with an event time in its order.
-        key_columns: Name of the column that is the key, or names of several.
-        cuts: Ascending places between records.
-        event_time: Name of the column of event times: timestamps, or ints of ms.
-        key_type: Type of the keys; by default any.
+        function: Makes the function; each run makes a new one.
+        records: An Arrow table, or a mapping of columns, in the order of event time if there is one.
+        key_columns: Name of the key column, or names of several.
+        cuts: Ascending positions between records.
+        event_time: Name of the column of event times, which are timestamps or ints in ms.
+        key_type: Type of the keys; by default any type.
 
     Raises:
-        AssertionError: The results differ; the message says where first.
+        AssertionError: The results differ; the message has the first difference.
     """
     log = _Log.of(records, key_columns, event_time, key_type)
     whole = log.run([function], [])
@@ -101,22 +101,22 @@ def check_alternating(
 ) -> None:
     """Check that a function of batches and one of elements give the same, alone and in turns.
 
-    Both run on one durable log, so each reads what the other has written, timers too; timers that
-    are left when the records end fire then.  The rows of the function of batches are compared with
-    the tuples, or `Row`s, of the other, by the place of a column.
+    Both run on one durable log, so each reads the state and the timers that the other has written.
+    Timers that are left at the end of the records fire then.  The rows of the function of batches
+    are compared with the tuples, or `Row`s, of the other by the position of a column.
 
     Args:
         batch_function: Makes the function of batches.
         process_function: Makes the function of elements, which are `Row`s of the columns.
-        records: An Arrow table, or a mapping of columns; with an event time in its order.
-        key_columns: Name of the column that is the key, or names of several.
-        cuts: Ascending places between records.
-        event_time: Name of the column of event times: timestamps, or ints of ms.
-        key_type: Type of the keys; by default any.
+        records: An Arrow table, or a mapping of columns, in the order of event time if there is one.
+        key_columns: Name of the key column, or names of several.
+        cuts: Ascending positions between records.
+        event_time: Name of the column of event times, which are timestamps or ints in ms.
+        key_type: Type of the keys; by default any type.
         ms_between_batches: How far the processing time moves with each batch, for state with TTL.
 
     Raises:
-        AssertionError: The results differ; the message says where first.
+        AssertionError: The results differ; the message has the first difference.
     """
     log = _Log.of(records, key_columns, event_time, key_type, ms_between_batches)
     expected = log.run([process_function], cuts)
@@ -135,7 +135,7 @@ class _CutResult:
 
 @attrs.frozen
 class _Log:
-    """Records, with one log of a key group for the functions that run over them."""
+    """Records, and one log of a key group for all functions that run over them."""
 
     records: pa.RecordBatch
     reader: ColumnReader
@@ -194,7 +194,7 @@ class _Log:
         return made
 
     def _end(self, operator: KeyedProcessOperator, storage: InMemoryLogStorage) -> list[str]:
-        """Return the rows of timers that are left when the input ends."""
+        """Return the outputs of timers that are left at the end of the input."""
         head = storage.read_head("law")
         if head is None or not self._has_timers(operator, storage):
             return []
@@ -235,8 +235,9 @@ class _Log:
         head = storage.read_head("law")
         if head is None:
             return {}
+        # Without cached working state, a mistake in the log cannot hide.
         operator.group.leave()
-        operator.backend.pop_cached(0)  # so that it is kept no more
+        operator.backend.pop_cached(0)  # so that loading reads the log, not the cache
         operator.load(storage, head, 0)
         found: dict[str, dict[str, str]] = {}
         for changes in operator.backend.contents():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kind of functions of batches: what the core asks about a `KeyedBatchFunction`.
+"""The kind of functions of batches, by which the core runs a `KeyedBatchFunction`.
 
-The core knows no columns.  `pyflinklike.columns` imports this module, so a function of this kind cannot
-exist before its entry does.
+The core knows no columns.  `pyflinklike.columns` imports this module, so the entry exists before any
+function of this kind.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _make_harness(*arguments: Any, **options: Any) -> Any:
 
 
 def _on_spark(plan: Any) -> Any:
-    # Imported late, since a host without Spark has functions of batches, too.
+    # Imported late, because a host without Spark has functions of batches, too.
     from pyflinklike.columns.columnar_layout import in_columns
 
     return in_columns(plan)

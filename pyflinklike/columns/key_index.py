@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of keys in their key group, and the places of entries under user keys.
+"""An index from keys to rows in a key group, and from user keys to the places of entries.
 
-A `KeyIndex` is shared by all states of a key group.  It is open addressing over 64-bit hashes, for
-all keys at a time: each key looks into its slot, and keys that find another hash there look into
-the next slot.  Then each key is compared with the key of the row that was found.  A key that
-differs has the hash of another key; it is looked for by itself and gets a row of its own.  A key
-keeps its row until `keep` is called.
+All states of a key group share a `KeyIndex`.  It is a hash table with open addressing over 64-bit
+hashes, and works on all keys of a batch at a time: each key looks into its slot, and keys that find
+another hash there look into the next slot.  Then each key is compared with the key of the row that it
+found.  If they differ, two keys have one hash; such a key is searched for by itself, and gets a row
+of its own.  A key keeps its row until `keep` is called.
 
-Where a state has many entries per key, an entry has a place as a key has a row: the number by
-which columns hold it.  An `EntryIndex` finds places by a `KeyIndex` of the pairs of row and user
-key.  The entries of one key are found in a list of the places sorted by row.  It is made when it is
-first asked for; places that are new since then are sorted and merged into it.
+If a state has many entries per key, each entry has a place, the number by which columns hold it.  An
+`EntryIndex` finds places by a `KeyIndex` of the pairs of row and user key.  To find the entries of
+one key, it keeps a list of the places sorted by row.  The first search makes that list; later ones
+sort new places and merge them into it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ __all__ = ["EntryIndex", "KeyIndex"]
 _LEAST = 64
 _ABSENT = -1
 _SPARSE = 4
-"""The least number of slots for each row.  A pass over the keys that are left costs the same for
-one key as for many, and half as many slots make more than twice as many passes."""
+"""The least number of slots for each row.  A pass over the remaining keys costs the same for one key
+as for many, and half as many slots make more than twice as many passes."""
 
 
 class KeyIndex:
@@ -50,14 +50,14 @@ class KeyIndex:
     def __init__(self, kind: pa.DataType, hashes_of: Callable[[Any], Any] = hashes_of) -> None:
         self._hashes_of = hashes_of
         self._keys = vector_of(kind)
-        # At least one: a probe reads the hash of row -1 for a free slot, and drops the result.
+        # There is at least one: for a free slot a probe reads the hash of row -1, and drops it.
         self._hashes = np.zeros(1, np.uint64)
         self._slots = np.full(_LEAST, _ABSENT, np.int32)
         self.count = 0
         """The number of rows."""
 
     def find(self, keys: Any) -> Any:
-        """Return the row of each key of an Arrow column, -1 where the key is not known."""
+        """Return the row of each key of an Arrow column, or -1 if the key is not known."""
         return self._rows(keys, adds=False)
 
     def add(self, keys: Any) -> Any:
@@ -75,10 +75,11 @@ class KeyIndex:
         return self._keys.fields
 
     def keep(self, rows: Any) -> None:
-        """Forget all keys but those of these rows, which become the first ones in this order."""
+        """Forget the keys of all other rows; these rows become the first ones, in this order."""
         self._keys.keep(rows)
         self._hashes = grown(self._hashes[rows], 1)
         self.count = len(rows)
+        # A power of two, so that a mask of the hash gives the slot.
         slots = max(_LEAST, 1 << (_SPARSE * self.count).bit_length())
         self._slots = np.full(slots, _ABSENT, np.int32)
         self._place()
@@ -91,7 +92,7 @@ class KeyIndex:
     def _rows(self, keys: Any, *, adds: bool) -> Any:
         """Find rows by hash alone, then look once more for keys that differ from their row's."""
         if pa.types.is_string(keys.type) or pa.types.is_binary(keys.type):
-            keys = large_binary(keys)  # once, for all that follows
+            keys = large_binary(keys)  # converted once, for all that follows
         hashes = self._hashes_of(keys)
         rows, is_new = self._probe(hashes, adds=adds)
         if is_new.any():
@@ -114,11 +115,11 @@ class KeyIndex:
             found = self._slots[at]
             free = np.flatnonzero(found == _ABSENT)
             if adds and self._is_short(count + added + len(free)):
-                # Rows that were added in this call have no number yet, so all begin anew.
+                # Rows that this call added have no number yet, so the probe begins again.
                 self._resize(count + size)
                 return self._probe(hashes, adds=adds)
             if adds:
-                # Of several keys that want a slot the last one gets it; the others meet it there.
+                # If several keys want a slot, the last one gets it, and the others meet it there.
                 self._slots[at[free]] = count + pending[free]
                 found = self._slots[at]
                 got = free[found[free] == count + pending[free]]
@@ -175,7 +176,7 @@ class KeyIndex:
             self._place()
 
     def _place(self) -> None:
-        """Put every row into a free slot; no two rows have the same key, so none is compared."""
+        """Put every row into a free slot, without comparing keys: no two rows have the same one."""
         rows = np.arange(self.count)
         at = self._home(self._hashes[: self.count])
         while len(rows):
@@ -255,16 +256,16 @@ class EntryIndex:
         known = len(self._order)
         if known < self.count:
             both = np.concatenate([self._order, np.arange(known, self.count)])
-            # A stable sort merges what is sorted already.
+            # NumPy's stable sort finds the sorted part and merges the new places into it.
             self._order = both[np.argsort(self.rows(both), kind="stable")]
         return self._order
 
     def keep(self, places: Any, new_rows: Any = None) -> None:
-        """Forget all places but these, which become the first ones in this order.
+        """Forget all other places; these become the first ones, in this order.
 
         Args:
             places: The places that stay, in their new order.
-            new_rows: The new number of each row, where rows were renumbered.
+            new_rows: The new number of each row, if rows were renumbered.
         """
         rows, user_keys = self.rows(places), self.arrow_user_keys(places)
         self._index = KeyIndex(pa.struct(self._fields))

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of one key group as columns: the argument of a `KeyedBatchFunction`.
+"""Records of one key group as columns, the argument of a `KeyedBatchFunction`.
 
 A batch has one group for each distinct key, numbered in the order in which the keys first come.
-*Per key* means one value for each group in that order; *per record*, one value for each record.
-`spread` goes from the first to the second.  What a loop over a dict computes, `Groups` computes
-without one.
+*Per key* means one value for each group in that order; *per record* means one value for each record.
+`spread` turns the former into the latter.  `Groups` computes without a loop what you would compute
+with a loop over a dict.
 
-Running results are bit-equal to those of a loop over a key's records, which depend on one another;
-those of different keys do not.  So results are computed in *waves*: the first record of every key,
-then the second of every key that has two, and so on.  A key with many records would cause as many
-small waves; `ufunc.accumulate` computes it by itself, record by record.  Sums of ints do not depend
-on the order: they are differences of one running sum over all records.
+Running results are bit-equal to the results of a loop over the records of a key.  The results of one
+key depend on one another, but different keys are independent.  So we compute them in *waves*: the
+first record of every key, then the second of every key that has two, and so on.  A key with many
+records would cause as many small waves, so `ufunc.accumulate` computes such a key by itself.  Sums of
+ints do not depend on the order: they are differences of one running sum over all records.
 
-The distinct keys of records are found by Arrow, which numbers the values of a column in the order
-in which they first come.  Keys of ints, bools and strings, and tuples of these, stay Arrow columns.
-Any other key (floats, dates, timestamps, decimals, bytes, structs) is encoded as functions per
-record encode it, which costs a call of Python for each *distinct* key of a batch.
+Arrow finds the distinct keys of records: it numbers the values of a column in the order in which they
+first come.  Keys of ints, bools and strings, and tuples of these, stay Arrow columns.  Any other key
+(floats, dates, timestamps, decimals, bytes, structs) is encoded as for functions per record, which
+costs a call of Python for each *distinct* key of a batch.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ __all__ = ["Groups", "KeyReader", "KeyedBatch", "frozen_keys", "number_values"]
 class KeyedBatch:
     """Records as columns, in the order in which a `KeyedProcessFunction` would get them.
 
-    A batch holds all records that one call is for, of any number of keys.  The host decides where
-    the records of a key are cut into batches, and results must not depend on it:
-    `pyflinklike.columns.cuts` tests that.
+    A batch holds all records of one call, with any number of keys.  The host decides how to cut the
+    records of a key into batches, and results must not depend on the cuts; `pyflinklike.columns.cuts`
+    tests that.
 
     Args:
         records: The records, in the order in which they came.
         groups: The same records by key.
-        timestamps: Event times in ms, `MIN_WATERMARK` where a record has none; None where the
-            host has no event time.
+        timestamps: Event times in ms, `MIN_WATERMARK` for a record without one; None if the host
+            has no event time.
     """
 
     def __init__(self, records: pa.RecordBatch, groups: Groups, timestamps: Any = None) -> None:
@@ -58,11 +58,11 @@ class KeyedBatch:
         self.groups = groups
         """The records by key."""
         self.timestamps = timestamps
-        """For each record: its event time in ms as a NumPy array of int64, `MIN_WATERMARK` where it
-        has none.  None where the host has no event time."""
+        """The event time of each record in ms, as a NumPy array of int64; `MIN_WATERMARK` for a
+        record without one.  None if the host has no event time."""
 
     def _part(self, start: int, end: int) -> tuple[KeyedBatch, Any]:
-        """Return the records from one number to another, and which groups of the batch these have."""
+        """Return the records from one number to another, and the groups that these have."""
         found, first, codes = np.unique(
             self.groups.codes[start:end], return_index=True, return_inverse=True
         )
@@ -106,7 +106,7 @@ class KeyedBatch:
         return self._records.column(names.index(column))
 
     def numpy(self, column: str) -> np.ndarray[Any, Any]:
-        """Return a column without nulls as a NumPy array: a view of Arrow's memory where possible.
+        """Return a column without nulls as a NumPy array, if possible a view of Arrow's memory.
 
         Raises:
             StateAccessError: There is no such column.
@@ -189,7 +189,7 @@ class Groups:
     def _order(self) -> Any:
         """The records sorted by group; within a group they keep their order."""
         codes = self._codes
-        # NumPy sorts 16 bits by radix, which takes a tenth of the time.
+        # NumPy sorts numbers of 16 bits by radix, in a tenth of the time.
         order = np.argsort((codes & (_SHORT - 1)).astype(np.uint16), kind="stable")
         if len(self) > _SHORT:
             high = (codes >> 16).astype(np.uint16 if len(self) < 1 << 32 else np.int64)
@@ -225,7 +225,7 @@ class Groups:
 
     def last(self, values: Any) -> Any:
         """Return per key the value of its last record; NumPy or Arrow, as the values are."""
-        # Of several assignments to one place NumPy keeps the last, which is the last record's.
+        # If NumPy assigns to one place several times, the last record's number stays.
         last = np.empty(len(self), np.int64)
         last[self._codes] = np.arange(len(self._codes))
         return self._at(values, last, "last")
@@ -240,36 +240,36 @@ class Groups:
             A NumPy array: int64 or uint64 of ints, else float64.
 
         Raises:
-            StateValueError: A value is no number or null, or a sum does not fit in 64 bits.
+            StateValueError: A value is null or not a number, or a sum does not fit in 64 bits.
         """
         found = self._numbers(values, "sum")
-        # bincount adds in the order of the records, as a loop does: floats depend on it.
+        # bincount adds in the order of the records, as a loop does; sums of floats depend on it.
         if found.dtype.kind == "f":
             return np.bincount(self._codes, found, len(self))
         return _check_sum(found, self._codes, self.counts)
 
     def min(self, values: Any) -> Any:
-        """Return per key the least value of its records; NaN where one is NaN, as in NumPy."""
+        """Return per key the least value of its records; NaN if one is NaN, as in NumPy."""
         return self._reduce(np.minimum, values, "min")
 
     def max(self, values: Any) -> Any:
-        """Return per key the greatest value of its records; NaN where one is NaN, as in NumPy."""
+        """Return per key the greatest value of its records; NaN if one is NaN, as in NumPy."""
         return self._reduce(np.maximum, values, "max")
 
     def running(self, ufunc: np.ufunc, values: Any, start: Any) -> Any:
         """Return per record the value of its key after this record.
 
-        It is what this loop over the records computes:
+        It computes the same as this loop over the records:
 
             value = start[key]
             for each record of the key, in order:
                 value = ufunc(value, values[record])
 
-        The result is bit-equal to that of the loop, also where the order of operations matters
-        (floats).  Store `groups.last(...)` of it in the state.
+        The result is bit-equal to the loop's, also for floats, although their order of operations
+        matters.  Store `groups.last(...)` of it in the state.
 
         Args:
-            ufunc: One of two arguments, such as `np.add` or `np.maximum`.
+            ufunc: A NumPy function of two arguments, such as `np.add` or `np.maximum`.
             values: One number for each record.
             start: One number for each group, or one for all: the value before the first record.
 
@@ -277,8 +277,8 @@ class Groups:
             A NumPy array of the type that NumPy gives `start` and `values` together.
 
         Raises:
-            StateValueError: A value is no number or null, there are too few or too many of them, or
-                a sum, difference or product of ints does not fit in its type.
+            StateValueError: A value is null or not a number, there are too few or too many of them,
+                or a sum, difference or product of ints does not fit in its type.
         """
         found = self._numbers(values, "running")
         begin = numbers_of(start, "running: start")
@@ -308,8 +308,8 @@ class Groups:
         if got != count:
             msg = (
                 f"{what} takes one value for each {each}, that is {count} here, got "
-                f"{'a single value' if got is None else got}; spread() makes values per record "
-                "of values per key"
+                f"{'a single value' if got is None else got}; spread() turns values per key into "
+                "values per record"
             )
             raise StateValueError(msg)
 
@@ -319,7 +319,7 @@ _SHORT = 1 << 16
 # Running results and sums of ints
 
 _LONG_RUN = 64
-"""Keys with more records are computed each by itself."""
+"""Each key with more records than this is computed by itself."""
 
 
 def _accumulate(
@@ -328,18 +328,18 @@ def _accumulate(
     """Return the running result per record.
 
     Args:
-        ufunc: One of two arguments.
+        ufunc: A NumPy function of two arguments.
         values: One number per record.
         start: One number per key, or one for all.
         order: The records sorted by key.
-        starts: Where the records of each key begin in `order`.
+        starts: The position in `order` at which the records of each key begin.
         counts: The number of records of each key.
 
     Raises:
         StateValueError: An int does not fit in its type.
     """
     kind = np.result_type(start.dtype, values.dtype)
-    # NumPy adds bools by `or`; a loop over Python's bools counts them.
+    # NumPy adds bools by `or`, but a loop over Python's bools counts them.
     if kind.kind == "b" and ufunc in _ARITHMETIC:
         kind = np.dtype(np.int64)
     begin = np.broadcast_to(start, counts.shape).astype(kind)
@@ -356,7 +356,7 @@ def _accumulate(
 def _int_sums(values: Any, begin: Any, starts: Any, counts: Any) -> Any:
     if not len(values):
         return values
-    sums = np.cumsum(values, dtype=values.dtype)  # it wraps around, and so do the differences
+    sums = np.cumsum(values, dtype=values.dtype)  # wraps around, and differences wrap back
     before = sums[starts] - values[starts] - begin
     sums -= np.repeat(before, counts)
     former = sums - values
@@ -369,12 +369,13 @@ def _waves(ufunc: np.ufunc, values: Any, begin: Any, starts: Any, counts: Any) -
     results = np.empty_like(values)
     wrapped = _ARITHMETIC.get(ufunc) if values.dtype.kind in "iu" else None
     state = begin.copy()
+    # With the longest keys first, the keys that a wave still needs are a prefix.
     by_length = np.argsort(-counts, kind="stable")
     longest = np.searchsorted(-counts[by_length], -_LONG_RUN)
     for key in by_length[:longest].tolist():
         run = slice(starts[key], starts[key] + counts[key])
         chain = np.concatenate([begin[key : key + 1], values[run]])
-        # Ints that overflow are refused below, and a NaN is a result like any other.
+        # Overflows of ints are refused below, and a NaN is a result like any other.
         with np.errstate(all="ignore"):
             results[run] = ufunc.accumulate(chain, dtype=values.dtype)[1:]
         if wrapped is not None:
@@ -409,7 +410,7 @@ def _check_sum(values: Any, codes: Any, counts: Any) -> Any:
     if greatest * int(counts.max()) <= np.iinfo(kind).max:
         np.add.at(sums, codes, values)
         return sums
-    # The halves of 32 bits cannot overflow; Python puts them together exactly.
+    # Sums of halves of 32 bits cannot overflow, and Python puts them together exactly.
     high, low = np.zeros_like(sums), np.zeros_like(sums)
     np.add.at(high, codes, values >> kind(32))
     np.add.at(low, codes, values & kind(0xFFFFFFFF))
@@ -433,7 +434,7 @@ def _find_wrapped_differences(former: Any, value: Any, now: Any) -> Any:
 
 
 def _find_wrapped_products(former: Any, value: Any, now: Any) -> Any:
-    # A float64 has 53 bits: too few to tell a product just above the bound from one below.
+    # A float64 has 53 bits, too few to distinguish a product just above the bound from one below.
     exact = former.astype(np.longdouble) * value.astype(np.longdouble)
     info = np.iinfo(now.dtype)
     return (exact < info.min) | (exact > info.max)
@@ -473,7 +474,7 @@ class KeyReader:
     Args:
         columns: Names of the columns that make the key.
         key_type: The type that the keys are declared as.
-        freeze: Turns key columns into one frozen key for each row; for keys that are encoded.
+        freeze: Turns key columns into one frozen key for each row, if keys are encoded.
     """
 
     columns: tuple[str, ...]
@@ -485,8 +486,7 @@ class KeyReader:
 
         Returns:
             The distinct keys as an Arrow column of the key type, in the order in which they first
-            come; for each record the number of its key; for each key the number of its first
-            record.
+            come; the number of each record's key; and the number of each key's first record.
 
         Raises:
             StateValueError: A record has no key.
@@ -512,7 +512,7 @@ class KeyReader:
         return chosen[0].cast(kind), codes, first
 
     def _encode(self, chosen: Sequence[Any], codes: Any, first: Any) -> tuple[Any, Any, Any]:
-        """Encode distinct keys; the type may encode several alike, such as -0.0 and 0.0."""
+        """Encode distinct keys; two may become one, such as -0.0 and 0.0."""
         keys = self.key_type.to_arrow(self.freeze(chosen)).dictionary_encode()
         same = _whole(keys.indices)
         distinct = keys.dictionary
@@ -528,7 +528,7 @@ def number_values(parts: Sequence[Any]) -> tuple[Any, Any]:
     codes, count = _codes(parts[0])
     for part in parts[1:]:
         more, several = _codes(part)
-        # Numbered anew after each column: the product of all columns' counts may pass 64 bits.
+        # The numbers begin again after each column: the product of all counts may pass 64 bits.
         codes, count = _codes(pa.array(codes * several + more))
     return codes, _first_of(codes, count)
 
@@ -557,12 +557,12 @@ def _whole(indices: Any) -> Any:
 
 def _first_of(codes: Any, count: int) -> Any:
     first = np.empty(count, np.int64)
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # of equal places the last one stays
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last assignment stays
     return first
 
 
 def frozen_keys(key_type: TypeInformation, columns: Sequence[Any]) -> list[Any]:
-    """Return the key of each row in the form of tables."""
+    """Return the key of each row in the form that tables store."""
     values = [to_python(column, "UTC") for column in columns]
     keys: Sequence[Any] = values[0] if len(values) == 1 else list(zip(*values))
     return [key_type.freeze_key(key) for key in keys]

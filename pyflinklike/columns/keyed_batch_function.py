@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The function of batches of records, and the service for the timers of their keys.
+"""Functions of batches of records, and the service for the timers of their keys.
 
-A `KeyedBatchFunction` is a `KeyedProcessFunction` written over columns: the same records in the
-same order, the same state on the same checkpoint, and no Python per record.  Either can go on where
-the other stopped.
+A `KeyedBatchFunction` is a `KeyedProcessFunction` written over columns: it gets the same records in
+the same order and has the same state on the same checkpoint, but runs no Python per record.  Each can
+continue from the state of the other.
 """
 
 from __future__ import annotations
@@ -25,9 +25,21 @@ __all__ = ["ColumnTimerService", "KeyedBatchFunction"]
 class KeyedBatchFunction(Function, ABC):
     """A function of batches of records, with state and timers per key in columns.
 
-    A batch has records of many keys, and of each key as many as the host has at hand.  Results must
-    not depend on where the host cuts batches; `pyflinklike.columns.cuts` tests that.  There are no
-    lists and stores: use a `KeyedProcessFunction` for these.
+    A batch has records of many keys, as many of each as the host has at hand.  Results must not
+    depend on how the host cuts batches; `pyflinklike.columns.cuts` tests that.  There are no lists
+    and no stores; use a `KeyedProcessFunction` for these.
+
+        class RunningTotal(KeyedBatchFunction):
+            def open(self, runtime_context):
+                self.total = runtime_context.get_column_state(
+                    ValueStateDescriptor("total", Types.LONG())
+                )
+
+            def process_batch(self, batch, ctx):
+                groups = batch.groups
+                totals = groups.running(np.add, batch["amount"], self.total.get(0))
+                self.total.put(groups.last(totals))
+                return {"user": batch["user"], "total": totals}
     """
 
     class OpenContext(RuntimeContext):
@@ -43,8 +55,8 @@ class KeyedBatchFunction(Function, ABC):
                     accumulators.
 
             Raises:
-                DeclarationError: The name is taken by a state that is declared otherwise.
-                DeclarationTypeError: It is a list or map state, or of a type without columns.
+                DeclarationError: Another state is declared with the same name.
+                DeclarationTypeError: It is a list or map state, or its type has no columns.
                 IncompatibleStateError: The state restored under the name does not fit.
             """
 
@@ -59,13 +71,13 @@ class KeyedBatchFunction(Function, ABC):
                     bytes, dates or timestamps, and whose values have columns.
 
             Raises:
-                DeclarationError: The name is taken by a state that is declared otherwise.
-                DeclarationTypeError: It is no map state, or of types without columns.
+                DeclarationError: Another state is declared with the same name.
+                DeclarationTypeError: It is not a map state, or its types have no columns.
                 IncompatibleStateError: The state restored under the name does not fit.
             """
 
     class Context(ABC):
-        """What `process_batch` may ask; valid during that call only."""
+        """The context of `process_batch`; valid during that call only."""
 
         @abstractmethod
         def timer_service(self) -> ColumnTimerService:
@@ -89,13 +101,13 @@ class KeyedBatchFunction(Function, ABC):
             """
 
     class OnTimersContext(Context):
-        """What `on_timers` may ask; valid during that call only."""
+        """The context of `on_timers`; valid during that call only."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
             """Return the clock that the timers followed."""
 
-    # Not abstract: a function without state needs none.
+    # This is not abstract, because a function without state needs no `open`.
     def open(self, runtime_context: KeyedBatchFunction.OpenContext) -> None:
         """Obtain the states; called once before the first batch."""
 
@@ -104,7 +116,7 @@ class KeyedBatchFunction(Function, ABC):
         """Process the records of a batch.
 
         Args:
-            batch: The records as columns, and by key.
+            batch: The records as columns, with their groups by key.
             ctx: The times, the timers, and the side outputs.
 
         Returns:
@@ -113,22 +125,21 @@ class KeyedBatchFunction(Function, ABC):
             for no rows.
         """
 
-    # Not abstract: a function without timers needs none.
+    # This is not abstract, because a function without timers needs no `on_timers`.
     def on_timers(self, batch: KeyedBatch, ctx: KeyedBatchFunction.OnTimersContext) -> Any:
-        """Process timers that are due; a function that registers any must have it.
+        """Process timers that are due; a function that registers timers must have this method.
 
-        Each key sees what it sees in `on_timer`: its timers come one by one, in ascending time,
-        each in a call of its own, and a timer registered or deleted in one call counts for the
-        next.  A call has the earliest due timer of every key that has one, sorted by time.
+        For each key it is as in `on_timer`: its timers come one by one, in ascending time, each in
+        a call of its own, and a timer registered or deleted in one call counts for the next.  A
+        call has the earliest due timer of every key that has one, sorted by time.
 
         Args:
-            batch: The timers, no key twice, so records and groups are the same.  Its columns are
-                those of the key, and `batch.timestamps` the times in ms for which the timers were
-                registered.
+            batch: The timers.  No key comes twice, so records and groups are the same.  It has the
+                key columns, and `batch.timestamps` has the registered times in ms.
             ctx: The times and their domain, the timers, and the side outputs.
 
         Returns:
-            The rows to emit, as of `process_batch`.
+            The rows to emit, in a form that `process_batch` may return.
         """
         raise NotImplementedError
 
@@ -136,10 +147,10 @@ class KeyedBatchFunction(Function, ABC):
 class ColumnTimerService(ABC):
     """The clock, and the timers of the batch's keys.
 
-    Every method that takes `timestamps` takes one for each group of the batch, or one for all: ints
-    of ms, as a NumPy or Arrow array.  `where`, a NumPy array of bools, chooses among them.  With
-    `codes`, the group of each timestamp, there may be any number of timestamps:
-    `codes=batch.groups.codes` takes one for each record.
+    A method takes one timestamp for each group of the batch, or one for all: ints in ms, as a NumPy
+    or Arrow array.  `where`, a NumPy array of bools, chooses among them.  If `codes` give the group
+    of each timestamp, there may be any number of them: `codes=batch.groups.codes` takes one for each
+    record.
     """
 
     @abstractmethod
@@ -154,13 +165,13 @@ class ColumnTimerService(ABC):
     def register_event_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
     ) -> None:
-        """Have `on_timers` called for these keys when the watermark reaches their `timestamps`.
+        """Register timers: `on_timers` is called when the watermark reaches their `timestamps`.
 
         Raises:
             DeclarationError: The function has no `on_timers`.
             SparkSetupError: The host cannot fire such timers; the message has the remedy.
             StateAccessError: It was called outside `process_batch` and `on_timers`.
-            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
+            StateValueError: The timestamps are not ints of 64 bits, or not as many as groups or
                 codes.
         """
 
@@ -168,17 +179,17 @@ class ColumnTimerService(ABC):
     def register_processing_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
     ) -> None:
-        """Have `on_timers` called when the processing time reaches `timestamps`."""
+        """Register timers: `on_timers` is called when the processing time reaches `timestamps`."""
 
     @abstractmethod
     def delete_event_time_timer(
         self, timestamps: Any, where: Any = None, codes: Any = None
     ) -> None:
-        """Delete event-time timers of these keys; where there is none, nothing happens.
+        """Delete event-time timers of these keys, if they exist.
 
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
-            StateValueError: The timestamps are no ints of 64 bits, or not as many as groups or
+            StateValueError: The timestamps are not ints of 64 bits, or not as many as groups or
                 codes.
         """
 
@@ -192,7 +203,7 @@ class ColumnTimerService(ABC):
     def list_event_time_timers(self) -> tuple[Any, Any]:
         """Return the event-time timers of the batch's keys.
 
-        Timers that are firing are not among them: they are removed before `on_timers` is called.
+        Timers that are firing are not among them, because they are removed before the call.
 
         Returns:
             Two NumPy arrays of int64: the group of each timer, ascending, and its time in ms,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of state as columns: what a function may put, and what it gets back.
+"""Types of state as columns: the values that a function may put, and that it gets back.
 
 | declared type                    | put and got                                        |
 |----------------------------------|----------------------------------------------------|
@@ -92,12 +92,12 @@ def _is_flat(type_info: TupleTypeInfo) -> bool:
 
 @attrs.frozen
 class ValueColumn:
-    """Values of one type: a function gets what `Vector.take` returns.
+    """Values of one type; a function gets them as `Vector.take` returns them.
 
     Args:
         name: The name of the state, for messages.
         type_info: The declared type of the values.
-        dtype: NumPy's type for them; object where they are not one NumPy array.
+        dtype: NumPy's type for them; object if they are not one NumPy array.
     """
 
     name: str
@@ -121,7 +121,7 @@ class ValueColumn:
         return np.broadcast_to(values.astype(self.dtype, copy=False), (count,))
 
     def show(self, values: Any, is_there: Any, default: Any) -> Any:
-        """Return what a function gets: the values, and the default where there is none.
+        """Return the values for a function, with the default for missing ones.
 
         Raises:
             StateValueError: A key has no value, and there is no default.
@@ -137,8 +137,8 @@ class ValueColumn:
     def _no_default(self, is_there: Any) -> StateValueError:
         missing = int((~is_there).sum())
         return StateValueError(
-            f"state {self.name!r}: get() takes what to give where a key has no value, got no "
-            f"default and {missing} such keys; write get(0) for example, or arrow() for nulls"
+            f"state {self.name!r}: get() needs a default for keys without a value, got no default "
+            f"and {missing} such keys; write get(0) for example, or arrow() for nulls"
         )
 
     def _convert(self, values: Any) -> Any:
@@ -150,8 +150,8 @@ class ValueColumn:
         if np.ndim(values) and len(values) != count:
             msg = (
                 f"state {self.name!r} takes one value for each of the batch's {count} keys, or "
-                f"one for all, got {len(values)}; groups.last() makes one for each key of one "
-                "for each record"
+                f"one for all, got {len(values)}; groups.last() turns one for each record into "
+                "one for each key"
             )
             raise StateValueError(msg)
 
@@ -188,14 +188,14 @@ class FloatColumn(ValueColumn):
         if self.dtype.itemsize < 8 and (np.isinf(floats) & np.isfinite(values)).any():
             raise self._misfit(values)
         floats = np.array(floats, ndmin=floats.ndim)
-        # As `freeze` does: one NaN is stored, whichever of the many a function computed.
+        # There are many NaNs, and `freeze` stores only one of them, so this does, too.
         floats[np.isnan(floats)] = np.nan
         return floats
 
 
 @attrs.frozen
 class TimeColumn(ValueColumn):
-    """Dates and timestamps of the years 1 to 9999, Python's range.
+    """Dates and timestamps of the years 1 to 9999, which is Python's range.
 
     Args:
         ends: The first and the last value of the type.
@@ -207,14 +207,14 @@ class TimeColumn(ValueColumn):
         if values.dtype.kind != "M" or np.isnat(values).any():
             raise self._misfit(values)
         times = values.astype(self.dtype)
-        # NumPy casts ns to us by cutting off, without a word: what changes is refused.
+        # NumPy silently cuts digits off when it casts ns to us, so we refuse a value that changes.
         if (times != values).any() or times.min() < self.ends[0] or times.max() > self.ends[1]:
             raise self._misfit(values)
         return times
 
 
 class TextColumn(ValueColumn):
-    """Strings and bytes: Arrow columns."""
+    """Strings and bytes, which are Arrow columns."""
 
     def check(self, given: Any, count: int) -> Any:
         """Return an Arrow array of `count` values."""
@@ -239,7 +239,7 @@ class TextColumn(ValueColumn):
         return values
 
     def show(self, values: Any, is_there: Any, default: Any) -> Any:
-        """Return an Arrow array, null where there is neither a value nor a default."""
+        """Return an Arrow array, with null if there is neither a value nor a default."""
         if is_there.all():
             return values
         other = pa.scalar(default, self.type_info.arrow_type)
@@ -248,10 +248,10 @@ class TextColumn(ValueColumn):
 
 @attrs.frozen
 class TupleColumns(ValueColumn):
-    """Tuples and rows: a column for each field.
+    """Tuples and rows, with a column for each field.
 
     Args:
-        fields: The column of each field.
+        fields: The column of each field, in their order.
     """
 
     fields: Sequence[ValueColumn]

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns that grow and are written by row: they hold the keys and states of a key group.
+"""Growing columns, written by row, that hold the keys and states of a key group.
 
-A vector has a place for each row of the key group's key index.  Numbers lie in a NumPy array.
-Strings and bytes lie behind one another in a buffer, and each row holds a place in it.  A tuple is
-one vector for each field.  Entries without a value, such as timers, have a vector that holds
-nothing.  All of them are read and written many rows at a time.
+A vector has a value for each row of the key group's key index.  Numbers lie in a NumPy array.
+Strings and bytes lie behind one another in a buffer, and each row has a position in it.  Tuples have
+one vector for each field.  Entries without a value, such as timers, have an empty vector.  All of
+them are read and written many rows at a time.
 
 Keys have 64-bit hashes, computed for all keys of a column at once.  Bytes are read as words of 64
 bits, word by word over all keys; every word is mixed in as splitmix64 does.  The hash begins with a
-number that is drawn once per process.  So it is not durable, and nobody can choose keys that
-collide.  `KeyIndex` tells two keys of one hash apart: a collision costs time and nothing else.
+random number for each process.  So hashes are not durable, and an attacker cannot choose keys that
+collide.  `KeyIndex` distinguishes two keys with one hash, so a collision costs only time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def vector_of(kind: pa.DataType) -> Vector:
 
 
 class Vector(ABC):
-    """Values by row, in two forms: an Arrow array, and the *fast form*, what computes fastest."""
+    """Values by row, as an Arrow array or in the *fast form*, which is the fastest to compute with."""
 
     kind: pa.DataType
     """The type of the Arrow arrays."""
@@ -62,7 +62,7 @@ class Vector(ABC):
 
     @abstractmethod
     def put(self, rows: Any, values: Any) -> None:
-        """Write rows, from Arrow or the fast form; of equal rows the last one stays."""
+        """Write rows, from Arrow or the fast form; if a row comes twice, its last value stays."""
 
     @abstractmethod
     def take(self, rows: Any) -> Any:
@@ -70,7 +70,7 @@ class Vector(ABC):
 
     @abstractmethod
     def to_arrow(self, rows: Any, present: Any = None) -> Any:
-        """Return rows as an Arrow array, null where they are not present."""
+        """Return rows as an Arrow array, with null for rows that are not present."""
 
     @abstractmethod
     def has_nulls(self, rows: Any) -> bool:
@@ -82,7 +82,7 @@ class Vector(ABC):
 
     @abstractmethod
     def keep(self, rows: Any) -> None:
-        """Forget all rows but these, which become the first ones in this order."""
+        """Forget all other rows; these become the first ones, in this order."""
 
     @property
     @abstractmethod
@@ -91,7 +91,7 @@ class Vector(ABC):
 
 
 class FixedVector(Vector):
-    """Numbers, bools, dates and timestamps; without nulls there is no mask to keep.
+    """Numbers, bools, dates and timestamps; a mask exists only if there are nulls.
 
     Args:
         kind: Arrow's type of the values.
@@ -148,7 +148,7 @@ class FixedVector(Vector):
 
 
 def _zero(kind: pa.DataType) -> Any:
-    # Arrow casts no int64 to a date of 32 bits.
+    # Arrow cannot cast an int64 to a date of 32 bits.
     return (
         pa.scalar(0, pa.int64())
         .cast(pa.int32() if pa.types.is_date(kind) else pa.int64())
@@ -157,7 +157,7 @@ def _zero(kind: pa.DataType) -> Any:
 
 
 class BytesVector(Vector):
-    """Strings or bytes.  Overwritten ones stay in the buffer until they are half of it.
+    """Strings or bytes; overwritten ones stay in the buffer until they are half of it.
 
     Args:
         kind: Arrow's type of the values.
@@ -182,6 +182,7 @@ class BytesVector(Vector):
             places[values.is_null().to_numpy(zero_copy_only=False)] = -1
         self._append(large_binary(values))
         self._at[rows] = places
+        # The buffer only grows, so it is packed once more than half of it is overwritten.
         if self._stored > 2 * len(self._at) + _GARBAGE:
             self.keep(np.arange(len(self._at)))
 
@@ -203,7 +204,7 @@ class BytesVector(Vector):
         valid, offsets, data = taken.buffers()
         if offsets is None or data is None or taken.offset or data.size > _MOST_BYTES:
             return taken.cast(self.kind)
-        # The bytes are those of the type, so there is nothing for a cast to check.
+        # A cast would check the bytes again, although they came from values of the type.
         short = np.frombuffer(offsets, np.int64)[: len(taken) + 1].astype(np.int32)
         buffers = [valid, pa.py_buffer(short), data]
         return pa.Array.from_buffers(self.kind, len(taken), buffers, taken.null_count)
@@ -239,7 +240,7 @@ class BytesVector(Vector):
 
 
 class StructVector(Vector):
-    """Tuples: one vector for each field, any value of which may be null.
+    """Tuples, with one vector for each field; any value may be null.
 
     Args:
         kind: Arrow's type of the tuples.
@@ -286,18 +287,18 @@ class StructVector(Vector):
 
 
 class NoVector(Vector):
-    """A column that holds nothing: entries have no value."""
+    """A column for entries without a value."""
 
     kind = pa.null()
 
     def reserve(self, count: int) -> None:
-        """Make no room, since there are no values."""
+        """Do nothing, because there are no values."""
 
     def put(self, rows: Any, values: Any) -> None:
-        """Store nothing, since there are no values."""
+        """Do nothing, because there are no values."""
 
     def take(self, rows: Any) -> Any:  # noqa: ARG002
-        """Return None: there is no column."""
+        """Return None, because there is no column."""
         return None
 
     def to_arrow(self, rows: Any, present: Any = None) -> Any:  # noqa: ARG002
@@ -305,19 +306,19 @@ class NoVector(Vector):
         return pa.nulls(len(rows))
 
     def has_nulls(self, rows: Any) -> bool:  # noqa: ARG002
-        """Return False: no value is missing."""
+        """Return False, because no value is missing."""
         return False
 
     def equal(self, rows: Any, values: Any) -> Any:  # noqa: ARG002
-        """Return True for each row: no two entries differ in their value."""
+        """Return True for each row, because no two entries differ in their value."""
         return np.ones(len(rows), bool)
 
     def keep(self, rows: Any) -> None:
-        """Forget nothing, since there are no values."""
+        """Do nothing, because there are no values."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory: none."""
+        """Bytes of memory, always 0."""
         return 0
 
 
@@ -329,7 +330,7 @@ def _equal(one: Any, other: Any) -> Any:
 
 
 def grown(array: Any, count: int, fill: Any = 0) -> Any:
-    """Return the array with room for at least `count` rows: the same, or twice as long."""
+    """Return an array with room for at least `count` rows: the same one, or one twice as long."""
     if count <= len(array):
         return array
     larger = np.full(max(count, 2 * len(array), _LEAST), fill, array.dtype)
@@ -345,7 +346,7 @@ _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB13311
 _NULL = 0x51_7C_C1_B7_27_22_0A_95
 _WORD = 8
 _LONG_KEY = 512
-"""Keys of more bytes are hashed by Python one by one: else all others wait for their words."""
+"""Python hashes keys of more bytes one by one, or all other keys would wait for their words."""
 
 
 def hashes_of(keys: Any) -> Any:
@@ -359,6 +360,7 @@ def hashes_of(keys: Any) -> Any:
         A NumPy array of uint64.
     """
     if pa.types.is_struct(keys.type):
+        # Mixed in field by field, so that (a, b) and (b, a) have different hashes.
         hashes = np.full(len(keys), _SEED, _U64)
         for part in keys.flatten():
             hashes = _mix(hashes + _part_hashes(part))
@@ -367,7 +369,7 @@ def hashes_of(keys: Any) -> Any:
 
 
 def has_hashes(kind: pa.DataType) -> bool:
-    """Return whether keys of one of Arrow's types have hashes."""
+    """Return whether keys of a type of Arrow have hashes."""
     if pa.types.is_struct(kind):
         return all(has_hashes(field.type) for field in kind)
     is_whole = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
@@ -406,9 +408,9 @@ def _bytes_hashes(column: Any) -> Any:
     hashes = _mix(lengths.astype(_U64) ^ _U64(_SEED))
     if not len(hashes) or not len(data):
         return hashes
-    # A word is read past the end of the last value, so there must be bytes behind it.
+    # The last word is read past the end of the last value, so there must be bytes behind it.
     padded = np.concatenate([data[: offsets[-1]], np.zeros(_WORD, np.uint8)])
-    # The word that begins at each byte.
+    # A view of the word that begins at each byte, without a copy.
     words: Any = np.ndarray((len(padded) - _WORD + 1,), _U64, padded, 0, (1,))
     short = np.minimum(lengths, _LONG_KEY)
     for at in range(0, int(short.max()), _WORD):
@@ -418,9 +420,10 @@ def _bytes_hashes(column: Any) -> Any:
             continue
         some = np.flatnonzero(left > 0)
         read = words[starts[some] + at]
-        # Of a value's last word, the bytes that belong to the next value are shifted out.
+        # The last word of a value may have bytes of the next value, which are shifted out.
         unused = np.maximum(_WORD - left[some], 0).astype(_U64) * _U64(8)
         hashes[some] = _mix(hashes[some] ^ (read << unused))
+    # The first words of a long key are in its hash already; Python's hash adds the whole key.
     for row in np.flatnonzero(lengths > _LONG_KEY).tolist():
         rest = padded[starts[row] : starts[row] + lengths[row]].tobytes()
         hashes[row] = _U64(hash(rest) & 0xFFFFFFFFFFFFFFFF) ^ hashes[row]
@@ -434,7 +437,7 @@ def large_binary(column: Any) -> Any:
 
 def _offsets_of(column: Any) -> tuple[Any, Any]:
     """Return the offsets of a `large_binary` column's values, and the bytes that hold them."""
-    # The buffers of a slice are those of the whole column: its own offset says where it begins.
+    # A slice shares the buffers of the whole column, so its own offset says where it begins.
     _, offsets, data = column.buffers()
     begin, end = column.offset, column.offset + len(column) + 1
     if offsets is None or not len(column):

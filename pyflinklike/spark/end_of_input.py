@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a stream: the watermark goes to the maximum, so every window closes and every timer fires.
+"""Ends a stream: its watermark goes to the maximum, so every window closes and every timer fires.
 
-Spark's streams have no end, and only records move its watermark.  So a stream that shall end is
-united with a second source, a folder of files.  `end_input` writes a single row there, with a time
-after all others: the row passes the watermark's node and is dropped behind it.
+Spark's streams have no end, and only records move the watermark.  So `with_ending_watermark` unites
+a stream with a second source, a folder of files.  `end_input` writes a single row there, with a time
+after all others.  The row passes the watermark's node and is dropped behind it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def with_ending_watermark(
 
     Args:
         df: A stream without a watermark; a batch, which ends by itself, is returned as it is.
-        event_time: The timestamp column.
-        delay: How late records may be, as `withWatermark` has it: "10 minutes".
-        end_marker: A folder of this stream alone, as durable as the checkpoint of its query, in
-            which its end is noted; made if it does not exist.
+        event_time: Name of the timestamp column.
+        delay: How late records may be, as `withWatermark` takes it, such as "10 minutes".
+        end_marker: The folder for the end of this stream alone, as durable as the checkpoint of its
+            query; it is made if it does not exist.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: There is no such column, it does not hold
@@ -44,11 +44,11 @@ def with_ending_watermark(
         return df
     if has_watermark(df):
         msg = (
-            "with_ending_watermark takes the place of withWatermark, got a stream that has a "
-            "watermark; leave out its withWatermark"
+            "with_ending_watermark declares a watermark, got a stream that has one already; leave "
+            "out its withWatermark"
         )
         raise DeclarationValueError(msg)
-    # The row must pass the watermark's node before it goes.  Spark moves conditions on other
+    # The row must pass the watermark's node before it is dropped.  Spark moves conditions on other
     # columns before that node, so this one is on the event time.
     time = F.col(quote(event_time))
     is_record = time.isNull() | (time < F.timestamp_millis(F.lit(END_OF_INPUT)))
@@ -60,12 +60,12 @@ def end_input(spark: SparkSession, end_marker: str | os.PathLike[str]) -> None:
     """End a stream that was made by `with_ending_watermark`.
 
     The end comes with the next micro-batch of its query, and all event timers fire in the one after
-    it, under the watermark `MAX_WATERMARK`.  So call it when all records were processed: later
-    records are late.  A second call changes nothing.
+    it, under the watermark `MAX_WATERMARK`.  So call it after all records were processed: records
+    that come later are late.  A second call has no effect.
 
     Args:
         spark: Any session that reaches the folder.
-        end_marker: The folder that `with_ending_watermark` was given.
+        end_marker: The folder that you gave to `with_ending_watermark`.
     """
     row = spark.createDataFrame([(END_OF_INPUT,)], _END_TYPE)
     row.coalesce(1).write.mode("append").parquet(_path(end_marker))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`key_by(df, "user").process(function, ...)`: keyed DataFrames, and two that are connected.
+"""`key_by(df, "user").process(function, ...)`: keyed and connected DataFrames.
 
-A DataFrame comes in and a DataFrame goes out, streaming or batch alike.  Every argument that can be
-checked is checked before the query starts.  Work that needs no state of a key is shorter and faster
-with Spark's own `select` and `where`.
+A DataFrame comes in and a DataFrame goes out, streaming or batch alike.  All arguments are checked
+before the query starts, if that is possible.  If your work needs no state of a key, Spark's own
+`select` and `where` are shorter and faster.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def key_by(df: DataFrame, *columns: str) -> KeyedDataFrame:
 
     Args:
         df: A stream or a batch.
-        columns: Names of the key columns.  The key of one column is its plain
-            value, the key of several columns a tuple.
+        columns: Names of the key columns.  If there is one, its plain value is the key; if there are
+            several, the key is a tuple.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind, or a column cannot be a key.
@@ -84,9 +84,11 @@ def key_by(df: DataFrame, *columns: str) -> KeyedDataFrame:
 class KeyedDataFrame(Folds):
     """Records of a DataFrame partitioned by key; made by `key_by`.
 
-    Each method that makes a DataFrame takes the options of `process` by keyword.  Functions of
-    `map`, `flat_map` and `filter` are callables of a record, or objects whose `open` obtains state
-    of keys.
+    Each method that makes a DataFrame takes the options of `process` by keyword.  `map`, `flat_map`
+    and `filter` take a callable of a record, or an object whose `open` obtains state of keys:
+
+        totals = key_by(df, "user").process(RunningTotal(), "user string, total long")
+        parts = key_by(df, "user").flat_map(lambda row: row.text.split(), Types.STRING())
     """
 
     def __init__(self, df: DataFrame, columns: Sequence[str]) -> None:
@@ -121,55 +123,55 @@ class KeyedDataFrame(Folds):
             event_time: A timestamp column; it makes `ctx.timestamp()` and event
                 timers work.  If a stream has no watermark, one is declared on this column as by
                 Flink's `for_monotonous_timestamps`: the latest time seen less 1 ms.
-            state_backend: Where working state is; `HashMapStateBackend()` by default.
-            max_parallelism: Number of key groups, fixed for the life of a checkpoint.  By
-                default it follows the number of partitions that the checkpoint was begun with,
-                as Flink's follows the parallelism: the smallest multiple of it that is at least
-                16.  Before Spark 4.1 it follows `spark.sql.shuffle.partitions`.
-            uid: Names the operator: in messages, metrics and `get_task_name`, and in its
-                checkpoint, from which no operator of another name can continue.  By default
-                the name of the function's class; needed if a query has the same class twice.
-            side_outputs: The tags whose outputs are wanted, with their types if the tags
-                have none; outputs of other tags are dropped.
+            state_backend: Holds the working state; `HashMapStateBackend()` by default.
+            max_parallelism: Number of key groups, fixed for the life of a checkpoint.  By default
+                it is the smallest multiple, from 16 on, of the number of partitions that the
+                checkpoint was begun with, as Flink's default follows the parallelism.  Before
+                Spark 4.1 it follows `spark.sql.shuffle.partitions`.
+            uid: The name of the operator in messages, metrics and `get_task_name`, and in its
+                checkpoint: no operator with another name can continue from it.  The default is the
+                name of the function's class, so a query with the same class twice needs it.
+            side_outputs: The tags whose outputs are wanted, or a mapping that gives types to tags
+                without a type; outputs of other tags are dropped.
             job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
-            processing_time_timers: Whether the function registers processing-time
-                timers on a stream.  By default this is read from its code.  Such a
-                query runs a batch at every trigger, so `availableNow` never ends.
+            processing_time_timers: Whether the function registers processing-time timers on a
+                stream.  By default we search its code for them.  A query with such timers runs a
+                batch at every trigger, so `availableNow` never ends.
             from_savepoint: The state that a stream with a new checkpoint begins with: the
                 directory of a savepoint (`take_savepoint`, `write_savepoint`), which the
                 executors read; an edited `Savepoint`, whose origin must exist until the first
                 micro-batch is over; or the bytes of `read_savepoint` or of a harness's
-                `snapshot`.  Its `max_parallelism` and backend may be others.  A query that
-                continues from its checkpoint ignores it.  With the savepoint of a batch it begins
-                at the watermark of that batch.
+                `snapshot`.  Its `max_parallelism` and backend may differ from the query's.  A query
+                that continues from its checkpoint ignores it.  If a batch wrote the savepoint, the
+                stream begins at the watermark of that batch.
             savepoint_to: The directory to which a batch writes its state, as a stream that was read
-                so far: timers that are not due stay, and none fires for the end of the input.  The
-                executors write it while the result is read, and it is whole when all rows were.
-                The batch is read by `history_of`, whose `stream` goes on.
-            watermark_delay: How late records may be, such as "10 minutes", in place of
-                `withWatermark`, of which Spark tells nothing in a batch.  Given once, to the first
-                operator.
-            output_event_time: The column of the result, and of its side outputs, that holds
-                their event time, for Spark's windows, joins and deduplication behind a
-                stream.  By default a timestamp column with the name of `event_time`.
+                so far: timers that are not due stay, and no timer fires for the end of the input.
+                The executors write it while the result is read; it is complete once all rows were
+                read.  Read the batch with `history_of`, whose `stream` goes on.
+            watermark_delay: How late records may be, such as "10 minutes".  It replaces
+                `withWatermark`, because Spark does not report the delay of that in a batch.  Give
+                it once, to the first operator.
+            output_event_time: The column of event time in the result and its side outputs, which
+                Spark's windows, joins and deduplication use behind a stream.  By default it is a
+                timestamp column with the name of `event_time`.
             before_watermark: A boolean column, true for the records of a stream that the operator
                 before this one emitted while the watermark moved: they come before the watermark,
-                as in Flink.  Not needed where `key_by` was given the result of that operator
-                itself, or the column of its `output_before_watermark` is still there.
+                as in Flink.  You do not need it if `key_by` got the result of that operator itself,
+                or if the column of its `output_before_watermark` is still there.
             output_before_watermark: The name of such a column to add to the result, for DataFrame
                 code between two operators with event time.
             arrival_order: Whether records with an event time are processed as they arrived, as in
-                Flink's streaming mode, not sorted by it within a micro-batch or batch.
+                Flink's streaming mode, instead of sorted within a micro-batch or batch.
             allow_pickle: Whether state may be unpickled: False refuses every declaration of
                 `Types.PICKLED_BYTE_ARRAY()`, and RocksDB, whose local files hold pickles.
                 `PYFLINKLIKE_ALLOW_PICKLE=0` in the environment has the same effect.
-            on_error: `DeadLetters(tag)` to go on where the function raises: the record or timer
-                becomes a row of that side output, and all that the call had done is undone.  By
+            on_error: `DeadLetters(tag)` to go on if the function raises: the record or timer
+                becomes a row of that side output, and all changes of the call are undone.  By
                 default the query fails.
-            drop_states: Names of states that the function declares no more and that are taken out
-                of the checkpoint: from each key group in its next micro-batch with records.  The
-                metric `dropped_entries` counts them.  Keep the option until every key group had
-                records; a restart without it before that is refused.
+            drop_states: Names of states that the function no longer declares, to remove them from
+                the checkpoint.  A key group loses them in its next micro-batch with records, and
+                the metric `dropped_entries` counts them.  Keep the option until every key group
+                has had records; an earlier restart without it is refused.
 
         Returns:
             The main output; with `side_outputs` or `on_error`, all outputs, to be split by
@@ -179,8 +181,8 @@ class KeyedDataFrame(Folds):
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
             SparkSetupError: The settings of the session rule out keyed state, or the savepoint holds
                 timers that the query could not fire.
-            CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
-                do not have the key columns' types.
+            CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys do not
+                have the types of the key columns.
         """
         check_function(function, classes_of(lambda kind: kind.stream == "KeyedDataFrame"))
         given = ProcessOptions.of(options, KeyedProcessOptions)
@@ -264,9 +266,9 @@ class KeyedDataFrame(Folds):
         """Put the records of each key into windows of a number of records.
 
         Args:
-            size: How many records a window has.
-            slide: The number of records between the begins of two windows; 0 for windows that
-                follow each other.
+            size: How many records are in a window.
+            slide: The number of records from the start of a window to the start of the next; 0 for
+                windows that do not overlap.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: A number is not a positive int.
@@ -276,12 +278,12 @@ class KeyedDataFrame(Folds):
         return WindowedDataFrame(self._input, CountSlidingWindowAssigner(size, slide))
 
     def interval_join(self, other: KeyedDataFrame, how: str = "inner") -> IntervalJoined:
-        """Join records of one key whose times are within an interval of each other.
+        """Join records of the same key whose times are within an interval of each other.
 
         Args:
             other: A DataFrame keyed by columns of the same types.
-            how: "inner", "left_outer", "right_outer" or "full_outer", or Spark's other names of
-                these.  An outer join emits a record without a partner once no partner can come.
+            how: "inner", "left_outer", "right_outer" or "full_outer", or another name that Spark has
+                for one of them.  An outer join emits a record alone once no partner can come.
 
         Raises:
             DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
@@ -295,7 +297,7 @@ class KeyedDataFrame(Folds):
         Args:
             other: A DataFrame keyed by columns of the same types.
             how: A kind of join, as `interval_join` takes it.  An outer join emits a record with
-                None where the window has no record of the other input.
+                None if the window has no record of the other input.
 
         Raises:
             DeclarationTypeError: It is not a keyed DataFrame, or its keys have other types.
@@ -386,7 +388,7 @@ def connect(
 
     Args:
         first: A stream or a batch.
-        second: Likewise a stream or a batch, with columns of its own; or the result of
+        second: A stream or a batch like the first, which may have other columns; or the result of
             `broadcast`, for a `BroadcastProcessFunction`, which has no keys.
 
     Raises:
@@ -416,7 +418,8 @@ class ConnectedDataFrames:
 
         Args:
             columns1: Name of the key column of the first input, or names of several.
-            columns2: The same for the second input, of the same types; by default the same names.
+            columns2: The key columns of the second input, of the same types; by default the same
+                names.
 
         Raises:
             DeclarationTypeError: A column cannot be a key, or the keys have other types.

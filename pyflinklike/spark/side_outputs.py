@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outputs of a function with side outputs, one DataFrame each.
+"""Splits the result of a function with side outputs into one DataFrame for each output.
 
 One query computes the main and the side outputs from one state, so the result is one DataFrame.  A
 batch result is split with `main_output` and `get_side_output`.  A stream is written with
@@ -42,21 +42,21 @@ def main_output(df: DataFrame) -> DataFrame:
 def get_side_output(df: DataFrame, output_tag: OutputTag) -> DataFrame:
     """Return one side output of a result, with the columns of its type.
 
-    Each output computes the whole result when it is used: persist a batch result before you
-    split it.  For a streaming result each output would be a query with its own state: use
+    Each output computes the whole result when it is used, so persist a batch result before you
+    split it.  On a stream each output would be a query with its own state, so use
     `foreach_batch_output` there.
 
     Args:
         df: The result of `process`, or a micro-batch of it.
-        output_tag: A tag that `process(side_outputs=...)` was given.
+        output_tag: A tag that you gave to `process(side_outputs=...)`.
 
     Raises:
-        DeclarationValueError: `process` was not given the tag.
+        DeclarationValueError: The result has no such side output.
     """
     if OUTPUT_TAG not in df.columns or output_tag.tag_id not in df.columns:
         msg = (
-            f"a side output must be declared with process(side_outputs=[tag]), "
-            f"got {output_tag.tag_id!r} where the result has {df.columns}"
+            f"a side output must be declared with process(side_outputs=[tag]), got "
+            f"{output_tag.tag_id!r} for a result with the columns {df.columns}"
         )
         raise DeclarationValueError(msg)
     tagged = df.where(F.col(OUTPUT_TAG) == output_tag.tag_id)
@@ -71,12 +71,12 @@ def foreach_batch_output(
     """Make a function for `writeStream.foreachBatch` that writes each output separately.
 
     Each micro-batch is computed once and persisted while its outputs are written.
-    As with any `foreachBatch`, a micro-batch may be repeated after a failure: write
-    idempotently, by `batch_id`, for exactly-once results.
+    As with any `foreachBatch`, Spark may repeat a micro-batch after a failure.  For exactly-once
+    results, write idempotently by `batch_id`.
 
     Args:
-        main: Called with (DataFrame, batch id) for the main output.
-        side_outputs: The same for side outputs, by tag.
+        main: Called with (DataFrame, batch id) for the main output; None to write none.
+        side_outputs: The same kind of function for each side output, by tag.
 
     Raises:
         DeclarationTypeError: A writer is not callable.

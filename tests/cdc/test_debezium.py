@@ -192,7 +192,9 @@ def test_a_function_orders_by_the_record_and_the_envelope():
 
 def test_a_function_that_raises_is_an_error_of_the_record():
     """Which is named, and follows `on_error`."""
-    with pytest.raises(ValueDecodeError, match="order must tell the order of a record, got KeyErr"):
+    with pytest.raises(
+        ValueDecodeError, match="order must return the order of a record, got KeyErr"
+    ):
         decoded("c", None, NEW, order=lambda each: each["nothing"])
 
 
@@ -206,7 +208,7 @@ def test_a_function_that_raises_is_an_error_of_the_record():
         ({"truncate": "maybe"}, "truncate must be one of"),
         ({"unavailable": "drop"}, "unavailable must be one of"),
         ({"on_error": "log"}, "on_error must be one of"),
-        ({"on_error": "side_output"}, "side outputs are an operator's"),
+        ({"on_error": "side_output"}, "only operators have side outputs"),
     ],
 )
 def test_an_argument_out_of_its_range_is_refused(options, message):

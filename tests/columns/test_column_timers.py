@@ -461,7 +461,7 @@ def test_timers_without_end_are_refused(monkeypatch):
 
     with pytest.raises(UserFunctionError, match="must come to an end, got more than 20"):
         driven(act, again(0)).process_watermark(5)
-    with pytest.raises(UserFunctionError, match="when time does, got more than 20 timers"):
+    with pytest.raises(UserFunctionError, match="at the end of the input, got more than 20"):
         driven(act, again(1)).end_of_input()
     assert 2 * 26 == len(driven(act, again(1)).process_watermark(30))
 

@@ -106,7 +106,7 @@ def test_timers_that_were_restored_are_refused():
         snapshot = rows.snapshot()
     harness = KeyedBatchHarness(Declares(lambda ctx: None), "k", restore=snapshot)
 
-    with pytest.raises(IncompatibleStateError, match="has no timers, got 1"):
+    with pytest.raises(IncompatibleStateError, match="cannot fire timers, got 1"):
         harness.process_watermark(3)
 
 
@@ -144,9 +144,9 @@ def test_columns_are_emitted_in_any_form(output):
     ("output", "why"),
     [
         ({"n": [1, 2], "m": [1]}, "columns must be of one length"),
-        ([1, 2], "gives a mapping of columns"),
+        ([1, 2], "takes a mapping of columns"),
         ({"n": [1, "a"]}, "must be columns of Arrow's types"),
-        (Row(n=1), "gives a mapping of columns"),
+        (Row(n=1), "takes a mapping of columns"),
     ],
 )
 def test_what_is_no_columns_is_refused(output, why):

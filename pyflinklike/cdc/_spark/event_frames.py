@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoding of a DataFrame of Debezium's records on the executors.
+"""Decodes a DataFrame of Debezium's records on the executors.
 
 Each record goes through the decoder of single records, inside `mapInArrow`, with the types of the
 columns of `schema`.
@@ -54,22 +54,23 @@ def decode_debezium(
             needs partition and offset.
         schema: The table's row, as DDL or a `StructType`.  Declare times without a zone
             TIMESTAMP_NTZ.
-        key: The key's column, or columns.  None takes the first column of `schema`.
+        key: The name of the key column, or names of several.  None takes the first column of
+            `schema`.
         order: The order of a key's events: the position in the database's log ("source", see
             `pyflinklike.cdc.change_event`), Kafka's partition and offset ("offset"), or a function
             of the record with its `key` and `value` parsed and the fields of the envelope beside
             them.
         truncate: The result of a truncation: an "error", nothing ("ignore"), or an event with the
-            op `t` and no key ("apply"), which the caller takes out before keying by it.
+            op `t` and no key ("apply"), which the caller filters out before `key_by`.
         unavailable: The result for a column whose value neither `after` nor `before` has: its
             name in the event's `unavailable` ("keep"), None ("null"), or an "error".
-        on_error: "raise", "inline" (an event whose `error` tells why) or "drop".
-        order_type: The DDL type of what `order` returns, if it is a function.
+        on_error: "raise", "inline" (an event whose `error` has the reason) or "drop".
+        order_type: The DDL type of the results of `order`, if it is a function.
         placeholder: The text of the connector's option `unavailable.value.placeholder`.
 
     Returns:
-        The events: the fields of `CdcEvent` as columns; rows as structs of `schema`, a key of
-        several columns as a struct, `event_time` as a timestamp, `source` as JSON text.
+        The events, with the fields of `CdcEvent` as columns: rows are structs of `schema`, a key of
+        several columns is a struct, `event_time` is a timestamp, and `source` is JSON text.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: The DataFrame or an argument is wrong.
@@ -93,7 +94,7 @@ def decode_debezium(
         placeholder=placeholder,
     )
     if order_type != _ORDER_TYPE and not callable(order):
-        msg = f"order_type is of an order that is a function, got {order_type!r} with order={short_repr(order)}"
+        msg = f"order_type needs a function as order, got {order_type!r} with order={short_repr(order)}"
         raise DeclarationValueError(msg)
     work = FrameDecoder.of(decoder, row, _row_schema(df, f"order_key {order_type}", "order_type"))
     prepare_workers(df.sparkSession)
@@ -115,7 +116,7 @@ def _row_schema(df: DataFrame, schema: Any, what: str = "schema") -> st.StructTy
 
 
 def _nullable(data_type: st.DataType) -> st.DataType:
-    """Return the type with every field nullable, as a record may lack columns."""
+    """Return the type with every field nullable, because a record may lack columns."""
     if isinstance(data_type, st.StructType):
         return st.StructType([st.StructField(f.name, _nullable(f.dataType)) for f in data_type])
     if isinstance(data_type, st.ArrayType):
@@ -146,7 +147,7 @@ def _event_schema(
 
 
 def _record_columns(df: DataFrame, decoder: DebeziumDecoder) -> list[str]:
-    """Return the columns to decode; all of the DataFrame's if `order` is a function."""
+    """Return the columns to decode; if `order` is a function, all columns of the DataFrame."""
     needed = ["key", "value"] + (["partition", "offset"] if decoder.order == "offset" else [])
     lacking = [name for name in needed if name not in df.columns]
     if lacking:
@@ -162,18 +163,18 @@ def _record_columns(df: DataFrame, decoder: DebeziumDecoder) -> list[str]:
     return df.columns if callable(decoder.order) else [c for c in _RECORD if c in df.columns]
 
 
-_MAX_TIME = 253_402_300_799_999  # the last ms of the year 9999, as far as Spark's literals go
+_MAX_TIME = 253_402_300_799_999  # the last ms of the year 9999, which ends Spark's literals
 
 
 @attrs.frozen
 class FrameDecoder:
-    """Decodes record batches on the executors, to which it is pickled.
+    """Decodes record batches on the executors; the driver pickles it to them.
 
     Args:
         decoder: Decodes one record at a time.
         key_columns: The key columns, in the order of the key's values.
-        order: The column of the order's values.
-        events: The schema of the events.
+        order: A row whose only column has the values of the order.
+        events: The Spark schema of the events.
     """
 
     decoder: DebeziumDecoder
@@ -188,7 +189,7 @@ class FrameDecoder:
         Args:
             decoder: Decodes single records to rows of `row`.
             row: The columns of the table, as the user declared them.
-            order: A struct of what the order gives.
+            order: A struct whose only field has the type of the order.
         """
         columns = decoder.key or decoder.own_key or ()
         events = _event_schema(row, [row[name] for name in columns], order[0].dataType)
@@ -232,7 +233,7 @@ class _EventConverter:
         try:
             return self._fields(failed)
         except ValueDecodeError:
-            # The event of the failure still has fields of the record that do not fit: drop them.
+            # Fields of the record that do not fit are also in the event of the failure; drop them.
             return self._fields(failed._replace(key=None, order_key=None, event_time=None))
 
     def _fields(self, event: CdcEvent) -> tuple[Any, ...]:
@@ -243,7 +244,7 @@ class _EventConverter:
             try:
                 order = self._order(list(order) if isinstance(order, tuple) else order)
             except ValueError as error:
-                msg = f"the order of a record must fit the order's type: it {error}"
+                msg = f"the order of a record must fit order_type: it {error}"
                 raise ValueDecodeError(msg) from error
         return (
             event.op,

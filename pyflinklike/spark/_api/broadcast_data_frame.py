@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Broadcast state on DataFrames: `key_by(df, "user").connect(broadcast(rules, RULES)).process(...)`.
 
-Both DataFrames are streams, or both are batches.  Each key group has a copy of the broadcast state:
-so the state is there whichever key group Spark calls, and comes along with a savepoint to any
+Both DataFrames are streams, or both are batches.  Each key group has a copy of the broadcast state.
+So a function finds the state whichever key group Spark calls, and a savepoint carries it to any
 number of key groups.  Without keys there is one key group for each partition.
 """
 
@@ -55,10 +55,10 @@ def broadcast(
         df: A stream or a batch, with few records: each is carried to every key group.
         broadcast_state_descriptors: Descriptors of the maps that `process_broadcast_element` may
             change.
-        event_time: A timestamp column, which `ctx.timestamp()` returns.  On a stream it has a
-            watermark, and the function's is the smaller one of both inputs': without new rules no
-            timer fires, as in Flink.  Without an event time, and without a watermark of its own,
-            the broadcast input does not hold the timers back.
+        event_time: A timestamp column, which `ctx.timestamp()` returns.  On a stream it gets a
+            watermark, and the function sees the smaller watermark of both inputs: no timer fires
+            without new rules, as in Flink.  If the broadcast input has neither an event time nor a
+            watermark, it does not hold the timers back.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -89,7 +89,7 @@ class BroadcastDataFrame:
             )
             raise DeclarationValueError(msg)
         self.descriptors = descriptors
-        """The descriptors of the broadcast states."""
+        """The descriptors that the function finds its broadcast states by."""
         self.input = make_unkeyed(df, ProcessOptions(event_time=event_time, arrival_order=True))
         """The records."""
 
@@ -118,14 +118,14 @@ class BroadcastConnectedDataFrame:
         partition, or once in every key group if `apply_to_keyed_state` is called for it.
 
         Args:
-            function: A `KeyedBroadcastProcessFunction`, or a `BroadcastProcessFunction` where the
+            function: A `KeyedBroadcastProcessFunction`, or a `BroadcastProcessFunction` if the
                 DataFrame is not keyed.  It is pickled to the workers and opened there.
             output_type: The type of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
             event_time: A timestamp column of the DataFrame that is not broadcast.
             state_backend: As `KeyedDataFrame.process` takes it, like all options that follow.
-            max_parallelism: Number of key groups, each of which has a copy of the broadcast state.
+            max_parallelism: Number of key groups; each has a copy of the broadcast state.
                 Without keys it is the number of partitions by default.
-            uid: Names the operator.
+            uid: The name of the operator in messages, metrics and its checkpoint.
             side_outputs: The tags whose outputs are wanted.
             job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
             processing_time_timers: Whether the function registers processing-time timers.
@@ -219,7 +219,7 @@ class FrameWithBroadcast:
         return BroadcastReader(self.main.reader, self.rules.reader)
 
     def key_fields(self) -> list[st.StructField]:
-        """Return the key columns with their types; none where records have no key."""
+        """Return the key columns with their types; no columns if records have no key."""
         return [self.df.schema[column] for column in self.columns]
 
     def key_names(self) -> tuple[str, ...]:
@@ -227,11 +227,11 @@ class FrameWithBroadcast:
         return self.columns
 
     def key_groups(self) -> Callable[[int], int]:
-        """Return the default of one input; without keys, one key group for each partition."""
+        """Return the default of one input; if there are no keys, one key group per partition."""
         return self.main.key_groups() if self.columns else _one_each
 
     def key_stream(self, max_parallelism: int | None) -> DataFrame:
-        """Unite both inputs; records without a key group get one where they are packed."""
+        """Unite both inputs; packing gives a key group to records without one."""
         unknown = F.lit(None).cast("long" if max_parallelism is None else "int")
         group = group_or_hash(self.columns, max_parallelism) if self.columns else unknown
         return self._unite([group.alias(KEY_GROUP)], [unknown.alias(KEY_GROUP)])
@@ -239,6 +239,7 @@ class FrameWithBroadcast:
     def key_batch(self, max_parallelism: int) -> DataFrame:
         """Unite the batches, with each broadcast record once for each key group."""
         arrival = F.monotonically_increasing_id()
+        # Records without keys are dealt to the key groups in turn, so that all get as many.
         dealt = F.pmod(arrival, F.lit(max_parallelism)).cast("int")
         group = key_group(self.columns, max_parallelism) if self.columns else dealt
         time = self.main.time() if self.event_time else F.lit(None).cast("long")
@@ -253,7 +254,7 @@ class FrameWithBroadcast:
         )
 
     def event_times(self) -> list[tuple[Column, Column]]:
-        """Return which records are of each input, and their times, where both have event time."""
+        """Return which records are of each input, and their times, if both have event time."""
         return times_of((self.main, self.rules))
 
     def order(self) -> list[Column]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two keyed DataFrames that one function processes, and the checks of such inputs.
 
-One operator processes the records of both, with one state and one set of timers; its watermark is
-the smaller one of both inputs'.
+One operator processes the records of both, with one state and one set of timers.  Its watermark is
+the smaller watermark of the two inputs.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ class KeyedConnectedDataFrames:
         """Apply a function to every record of both inputs, with state and timers per key.
 
         There is no order between the inputs, as in Flink.  Within a micro-batch the records of both
-        are processed by event time; without one those of the first input come first.
+        are processed by event time.  If they have no event time, the first input comes first.
 
         Args:
             function: The function, which is pickled to the workers and opened there.
             output_type: The type of what it yields: DDL, a `StructType` or `Types.ROW_NAMED`.
-            event_time: The timestamp column of both inputs, or a pair of names: `ctx.timestamp()`
+            event_time: The timestamp column of both inputs, or a pair of names; `ctx.timestamp()`
                 and event timers need it.  A stream without a watermark gets one on this column.
-                The watermark of the function is the smaller one of both inputs': an input
-                without records holds the timers back, as in Flink.
+                The function sees the smaller watermark of both inputs, so an input without
+                records holds the timers back, as in Flink.
             state_backend: As `KeyedDataFrame.process` takes it, like all options that follow.
             max_parallelism: Number of key groups.
-            uid: Names the operator.
+            uid: The name of the operator in messages, metrics and its checkpoint.
             side_outputs: The tags whose outputs are wanted.
             job_parameters: Values for `RuntimeContext.get_job_parameter`, by name.
             processing_time_timers: Whether the function registers processing-time timers.
@@ -86,8 +86,8 @@ class KeyedConnectedDataFrames:
                 without such a column), as `KeyedDataFrame.process` takes it.
             output_before_watermark: The name of a column to add to the result, true for outputs
                 that came before the watermark.
-            arrival_order: Whether records with an event time are processed as they arrived, not
-                sorted by it: within a micro-batch the first input comes first.
+            arrival_order: Whether records with an event time keep their order of arrival instead
+                of being sorted; within a micro-batch the first input then comes first.
             allow_pickle: Whether state may be unpickled.
 
         Returns:
@@ -212,7 +212,7 @@ def _event_times_of(event_time: Any) -> tuple[str | None, str | None]:
     """Return the event-time column of each input.
 
     Args:
-        event_time: A name for both, a pair of names, or None for no event time.
+        event_time: One name for both inputs, a pair of names, or None for no event time.
 
     Raises:
         DeclarationTypeError: It is something else.
@@ -225,7 +225,7 @@ def _event_times_of(event_time: Any) -> tuple[str | None, str | None]:
     if len(pair) != 2 or not all(isinstance(each, str) for each in pair):
         msg = (
             f"event_time takes the name of a column of both inputs or a pair of names, got "
-            f"{event_time!r}; both inputs need one, for the watermark is the smaller one of both"
+            f"{event_time!r}; give a column for each input, because the slower one makes the watermark"
         )
         raise DeclarationTypeError(msg)
     return pair[0], pair[1]
@@ -235,7 +235,7 @@ def _phases_of(before_watermark: Any) -> tuple[str | None, str | None]:
     """Return the column of each input that says which records come before the watermark.
 
     Args:
-        before_watermark: A name for both, a pair of names of which one may be None, or None.
+        before_watermark: One name for both inputs, a pair of names (one may be None), or None.
 
     Raises:
         DeclarationTypeError: It is something else.

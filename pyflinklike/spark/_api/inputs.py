@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keyed records of an operator: a DataFrame of one input or of two.
+"""The keyed records of an operator, from one DataFrame or from two.
 
-`api.query` makes a query of any of these; whatever differs between them is here.  Each input of two
-has its own watermark, below the union; the query's is the smaller one.
+`_api.query` makes a query from any of them, so every difference between them is here.  If there are
+two inputs, each has its own watermark below the union, and the query takes the smaller one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pyflinklike.types import TypeInformation
 __all__ = ["SORT_TIME", "Input", "InputOf", "OneInput", "TwoFrames", "times_of", "unite"]
 
 SORT_TIME = "__time"
-"""A column: the event time of a record of several inputs in ms, while a batch is sorted."""
+"""The column that sorts a batch of several inputs: the event time of each record in ms."""
 
 
 class Input(Protocol):
@@ -43,7 +43,7 @@ class Input(Protocol):
 
     @property
     def df(self) -> DataFrame:
-        """The DataFrame with its watermark; of two inputs, the first one's."""
+        """The DataFrame with its watermark; if there are two inputs, the first one's."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,17 +70,17 @@ class Input(Protocol):
         """Put the key group of each record of a stream into a first column.
 
         Args:
-            max_parallelism: The number of key groups; None where only the tasks know it: the
-                column then has the hashes, whose remainders are the key groups.
+            max_parallelism: The number of key groups.  None if only the tasks know it; then the
+                column has hashes, and their remainders are the key groups.
         """
 
     def key_batch(self, max_parallelism: int) -> DataFrame:
-        """Do the same for a batch, with the place of each record in its task in a last column."""
+        """Do the same for a batch, with the position of each record in its task in a last column."""
 
     def event_times(self) -> list[tuple[Column, Column]]:
         """Return two columns for each input: whether a record is of it, and its time in ms.
 
-        The list is empty for one input, and where not all inputs have event time.
+        The list is empty for one input, and if an input has no event time.
         """
 
     def order(self) -> list[Column]:
@@ -106,7 +106,7 @@ class OneInput:
         before_watermark: Name of the column that is true for records that come before the
             watermark of their micro-batch, or None.
         arrival_order: Whether records stay as they arrived, although they have an event time.
-        delay: How late records may be, in ms; of a stream, as far as it is known.
+        delay: How late records may be, in ms; None if the stream does not show its delay.
     """
 
     df: DataFrame
@@ -180,7 +180,7 @@ class OneInput:
         return self.df.select(group_or_hash(self.columns, max_parallelism).alias(KEY_GROUP), "*")
 
     def key_batch(self, max_parallelism: int) -> DataFrame:
-        """Do the same, with the place of each record in a last column."""
+        """Do the same, with the position of each record in its task in a last column."""
         return self.key_stream(max_parallelism).withColumn(ARRIVAL, F.monotonically_increasing_id())
 
     def event_times(self) -> list[tuple[Column, Column]]:
@@ -188,14 +188,14 @@ class OneInput:
         return []
 
     def order(self) -> list[Column]:
-        """Sort by event time, and by arrival where it is equal."""
+        """Sort by event time; records of equal times stay as they arrived."""
         arrival = F.col(ARRIVAL)
-        # By ms, as `ctx.timestamp()` and a stream: within one ms in the order of arrival.
+        # In ms, as `ctx.timestamp()` has it and a stream sorts: records of one ms stay as they came.
         is_sorted = self.event_time is not None and not self.arrival_order
         return [self.time(), arrival] if is_sorted else [arrival]
 
     def time(self) -> Column:
-        """Return the event time of a record in ms; there must be one."""
+        """Return the event time of a record in ms; the input must have one."""
         assert self.event_time is not None
         return F.unix_millis(quote(self.event_time))
 
@@ -217,8 +217,8 @@ class TwoFrames:
     """The records of two keyed DataFrames as one.
 
     Args:
-        first: The first input.
-        second: The second input, with keys of the same type.
+        first: The input whose key columns the result has.
+        second: The other input, with keys of the same type.
     """
 
     first: OneInput
@@ -244,7 +244,7 @@ class TwoFrames:
         return self.first.key_fields()
 
     def key_names(self) -> tuple[str, ...]:
-        """Name the key columns, with both names where the inputs differ."""
+        """Name the key columns; if the inputs differ in a name, give both."""
         pairs = zip(self.first.columns, self.second.columns)
         return tuple(one if one == other else f"{one} = {other}" for one, other in pairs)
 
@@ -270,11 +270,11 @@ class TwoFrames:
         return self._union(max_parallelism, [*extra[0], arrival], [*extra[1], arrival])
 
     def event_times(self) -> list[tuple[Column, Column]]:
-        """Return which records are of each input, and their times, where both have event time."""
+        """Return which records are of each input, and their times, if both have event time."""
         return times_of(self.inputs())
 
     def order(self) -> list[Column]:
-        """Sort by event time where there is one, then the first input first, then by arrival."""
+        """Sort by event time if the inputs have one, then the first input first, then by arrival."""
         is_sorted = self.event_time is not None and not self.first.arrival_order
         names = [SORT_TIME] if is_sorted else []
         return [F.col(name) for name in (*names, INPUT, ARRIVAL)]
@@ -298,8 +298,8 @@ class TwoFrames:
 def times_of(inputs: Sequence[OneInput]) -> list[tuple[Column, Column]]:
     """Return two columns for each input: whether a united record is of it, and its time in ms.
 
-    The list is empty where not all inputs have event time: the watermark then waits for one of
-    them at most, so there is no slowest one to show.
+    The list is empty if an input has no event time: the watermark then waits for at most one of
+    them, so there is no slower one to show.
     """
     if any(each.event_time is None for each in inputs):
         return []
@@ -313,7 +313,7 @@ def times_of(inputs: Sequence[OneInput]) -> list[tuple[Column, Column]]:
 
 
 def unite(frames: tuple[DataFrame, DataFrame], columns: Sequence[Sequence[Column]]) -> DataFrame:
-    """Unite two DataFrames into one, with the number of the input and its record as a struct.
+    """Unite two DataFrames; each row has the number of its input, and its record as a struct.
 
     Args:
         frames: The DataFrame of each input.

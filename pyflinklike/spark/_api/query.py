@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a function over keyed records to the plan of a query, whatever the records are (`api.inputs`).
+"""Makes the query of a function over keyed records of any kind (`_api.inputs`).
 
-Whatever can be checked before the query starts is checked here.  The plans:
+Each check that needs no running query is made here, before the query starts.  Spark's plans:
 
     streaming  select key group -> pack -> groupBy(key group).transformWithState -> observe -> unpack
                (on PySpark 3.5 applyInPandasWithState; with a savepoint, its state comes first)
     batch      select key group -> repartition, sort -> run
-               (with savepoint_to, a last row of each key group has it write its state)
+               (with savepoint_to, a last row in each key group makes it write its state)
 
-Records and outputs of a `KeyedBatchFunction` stay columns; the plan is the same.
+The plan of a `KeyedBatchFunction` is the same, but its records and outputs stay columns.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ __all__ = ["QuerySavepoints", "apply_function", "apply_plan", "use_savepoints"]
 class QuerySavepoints(Protocol):
     """How a stream begins with a savepoint, and how a batch writes one.
 
-    The core knows no format of savepoints: `state_processor` has them.
+    The core knows no format of savepoints.  `state_processor` implements this protocol.
     """
 
     def begin_stream(
@@ -74,7 +74,7 @@ class QuerySavepoints(Protocol):
         """Return the state with which an operator of a stream begins, and its plan.
 
         Args:
-            source: The records.
+            source: The keyed records of the operator.
             plan: The plan of the operator.
             savepoint: As the user gave it; None for no state.
         """
@@ -85,7 +85,7 @@ class QuerySavepoints(Protocol):
         """Apply a plan to a batch, at whose end the operator writes its state.
 
         Args:
-            source: The records.
+            source: The keyed records of the operator.
             plan: The plan of the operator.
             savepoint_to: The directory, as the user gave it.
         """
@@ -95,7 +95,7 @@ _savepoints: list[QuerySavepoints] = []
 
 
 def use_savepoints(savepoints: QuerySavepoints) -> None:
-    """Have queries begin with savepoints, and write them, as these do."""
+    """Set how queries begin with savepoints and write them."""
     _savepoints[:] = [savepoints]
 
 
@@ -106,10 +106,10 @@ def apply_function(
     options: ProcessOptions,
     broadcast_states: tuple[MapStateDescriptor, ...] = (),
 ) -> DataFrame:
-    """Apply a function to records: write the plan of the query.
+    """Apply a function to records, and return the result of the query.
 
     Args:
-        function: The user's function, which its caller has seen to fit the records.
+        function: The user's function; the caller has checked that it fits the records.
         source: The records, made with the same options.
         output_type: The type of the main output: DDL, a `StructType` or `Types.ROW_NAMED`.
         options: The options of the operator.
@@ -122,37 +122,23 @@ def apply_function(
         CorruptStateError, IncompatibleStateError: The savepoint cannot be restored.
     """
     name = options.uid or type(function).__name__
-    if options.watermark_delay is not None and options.event_time is None:
-        msg = (
-            f"watermark_delay is that of an event time, got {options.watermark_delay!r} without one; "
-            'pass event_time="<column>", too'
-        )
-        raise DeclarationValueError(msg)
+    _check_delay(options)
     time_mode = _time_mode(function, source.event_time, options.processing_time_timers)
     outputs = DeclaredOutputs.of(source.df, source.columns, output_type, options.side_outputs)
     if options.on_error is not None:
         outputs = outputs.with_letters(options.on_error, source.key_fields())
-    passes = HAS_TRANSFORM_WITH_STATE and time_mode.passes_watermark
-    mark = event_time_mark(
-        source.df,
-        source.event_time,
-        options.output_event_time,
-        outputs.describe(),
-        passes=passes,
-    )
-    reader = source.reader
-    layout = outputs.layout(mark, reader.time_zone, name, options.output_before_watermark)
+    layout = _layout(outputs, source, name, options, time_mode)
     refuse_checkpointed_function(function)
     check_pickle(function)
     backend = HashMapStateBackend() if options.state_backend is None else options.state_backend
     plan = Plan(
         function=function,
         state_backend=check_backend(backend),
-        key_type=reader.key_type,
+        key_type=source.reader.key_type,
         task=_task(source, name, options.max_parallelism, options.job_parameters),
         key_groups=source.key_groups() if _follows(source, options.max_parallelism) else None,
         time_mode=time_mode,
-        reader=reader,
+        reader=source.reader,
         layout=layout,
         plan_id=f"{name}-{uuid.uuid4()}",
         allow_pickle=pickle_allowed(options.allow_pickle),
@@ -165,6 +151,25 @@ def apply_function(
     )
     made, began = kind_of(function).on_spark(plan), options.from_savepoint
     return apply_plan(source.df, source, made, began, options.savepoint_to)
+
+
+def _check_delay(options: ProcessOptions) -> None:
+    if options.watermark_delay is not None and options.event_time is None:
+        msg = (
+            f"watermark_delay needs an event time, got {options.watermark_delay!r} without one; "
+            'pass event_time="<column>", too'
+        )
+        raise DeclarationValueError(msg)
+
+
+def _layout(
+    outputs: DeclaredOutputs, source: Input, name: str, options: ProcessOptions, mode: TimeMode
+) -> OutputLayout:
+    described, passes = outputs.describe(), HAS_TRANSFORM_WITH_STATE and mode.passes_watermark
+    mark = event_time_mark(
+        source.df, source.event_time, options.output_event_time, described, passes=passes
+    )
+    return outputs.layout(mark, source.reader.time_zone, name, options.output_before_watermark)
 
 
 def _task(
@@ -190,7 +195,7 @@ def _task(
 
 
 def _follows(source: Input, max_parallelism: int | None) -> bool:
-    """Return whether key groups are counted by the partitions of a stream's checkpoint."""
+    """Return whether the number of key groups follows the partitions of a stream's checkpoint."""
     session = source.df.sparkSession
     return max_parallelism is None and source.df.isStreaming and bool(partitions_told(session))
 
@@ -205,25 +210,26 @@ def apply_plan(
 ) -> DataFrame:
     """Apply a plan to records as the kind of their DataFrame needs.
 
-    A DataFrame of Spark goes to Spark.  Others register what they do: the simulator keeps the plan.
+    A DataFrame of Spark goes to Spark.  Another kind of DataFrame registers its own function here:
+    the simulated Spark of the tests keeps the plan.
 
     Args:
-        source: The records.
+        source: The keyed records of the operator.
         plan: The plan of the operator.
         savepoint: The state that the query begins with, as the user gave it.
-        savepoint_to: Where a batch writes its state, as the user gave it.
+        savepoint_to: The directory to which a batch writes its state, as the user gave it.
     """
     is_streaming = source.df.isStreaming
     if savepoint is not None and not is_streaming:
         msg = (
-            "a stream can begin with a savepoint, got one for a batch DataFrame; restore it in a "
+            "from_savepoint is for a stream, got it for a batch DataFrame; restore the savepoint in a "
             "KeyedProcessHarness, or stream the data with trigger(availableNow=True)"
         )
         raise DeclarationValueError(msg)
     if savepoint_to is not None and is_streaming:
         msg = (
-            f"savepoint_to is for a batch, which writes its state at its end, got {savepoint_to!r} for "
-            "a stream; use take_savepoint() on its checkpoint"
+            "savepoint_to is for a batch, which writes its state at its end, got "
+            f"{savepoint_to!r} for a stream; use take_savepoint() on its checkpoint"
         )
         raise DeclarationValueError(msg)
     prepare_workers(source.df.sparkSession)
@@ -243,6 +249,7 @@ def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataF
     if times:
         keyed = observe_inputs(keyed, plan.task.name, times)
     results = serve_key_groups(keyed, plan, initial)
+    # Observed before they are unpacked: the counts of a key group are in a column of its payloads.
     payloads = observe_payloads(results, [plan])
     result = _unpack(payloads, plan.layout)
     if plan.tells_phases():

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batch host: a bounded DataFrame, sorted by key group and event time.
+"""The batch host, which runs a bounded DataFrame sorted by key group and event time.
 
 As in Flink's batch mode, each key sees its records in the order of event time under the watermark
 `MIN_WATERMARK`.  Then the watermark goes to `MAX_WATERMARK`: every event timer fires, and then every
-processing timer.  Spark sorts, and spills to disk where it must; a worker holds the state of one key
-group at a time.
+processing timer.  Spark sorts the records, on disk if memory is short.  A worker holds the state of
+one key group at a time.
 
 A batch that writes a savepoint has no end: it is a stream that was read so far.  Each instant is one
 micro-batch of that stream, so the watermark follows the records, timers fire between them, and
-event-time TTL expires.  A last row of each key group has the watermark of the whole batch.  The timers
-that are due by then fire, and the others are in the savepoint.
+event-time TTL expires.  A last row in each key group has the watermark of the whole batch.  Timers
+that are due by then fire, and the savepoint keeps the others.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ def run_batch(
 
     Args:
         plan: The plan, whose time mode is ignored.
-        tell: Makes a last record batch of what the task has counted, by the operator's own numbers
-            and by those of the function; None if nobody asks.
+        tell: Makes a last record batch from the counts of the operator and of the function; None
+            if the counts are not wanted.
     """
 
     @tell_errors_of_each
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         history = plan.history
-        # A stream goes on with it, so what it cannot fire is refused where it is registered.
+        # A stream goes on with the savepoint, so a timer that it cannot fire is refused already here.
         refused = None if history is None else plan.timer_refusals()
         operator = open_operator(plan, task_of(plan, context), plan.plan_id, refused)
         part: StatePart | None = None
@@ -147,9 +147,9 @@ class _HistoryRunner(_BatchRunner):
     """Runs a batch that writes a savepoint.
 
     Args:
-        plan: The plan.
-        operator: The opened operator.
-        history: The savepoint.
+        plan: The plan of the operator.
+        operator: The operator, which must be open.
+        history: The savepoint that all tasks of the batch write together.
         part: Writes the state of this task.
     """
 
@@ -179,7 +179,7 @@ class _HistoryRunner(_BatchRunner):
     def _run(self, read: Records) -> None:
         records = read
         if isinstance(read, RecordsAfterBroadcast):
-            # They come before all records, as in any batch.
+            # Broadcast elements come before all records, as in any batch.
             call(self._operator, RecordsAfterBroadcast(NO_RECORDS, read.broadcast))
             records = read.records
         times: Any = records.timestamps
@@ -192,8 +192,9 @@ class _HistoryRunner(_BatchRunner):
             call(self._operator, records)  # columns stay whole
 
     def _run_in_order(self, records: Records) -> None:
-        """Process records, each instant as a micro-batch: what is due, the records, what they made due."""
-        # As `call` does it for a whole micro-batch; per instant that would cost several times the records.
+        """Process records with each instant as a micro-batch: due timers fire before and after it."""
+        # `call` does the same for a whole micro-batch.  Calling it for each instant would cost
+        # several times as much as the records do.
         operator, clock = self._operator, self._operator.clock
         process_one, former = operator.process_one, None
         due_event, due_processing = (
@@ -203,7 +204,7 @@ class _HistoryRunner(_BatchRunner):
         for key, value, time in zip(records.keys, records.values, records.timestamps):
             if time is not None and time != former:
                 watermark = self._watermark_before(time)
-                # Mostly nothing is due: one look tells it, of what is registered and of what comes up.
+                # Mostly nothing is due, and this check is all that an instant then costs.
                 event, processing = due_event(), due_processing()
                 if (event is not None and (event <= watermark or event <= clock.watermark)) or (
                     processing is not None and processing <= clock.processing_time
@@ -217,7 +218,7 @@ class _HistoryRunner(_BatchRunner):
         self._fire_registered()
 
     def _fire_registered(self) -> None:
-        """Fire timers that are due although the clock has not moved: records have registered them."""
+        """Fire timers that records registered for a time that the clock has reached already."""
         operator = self._operator
         clock = operator.clock
         for queue, now in (
@@ -237,13 +238,13 @@ class _HistoryRunner(_BatchRunner):
     def _advance(self, watermark: int) -> None:
         """Move the watermark on, to the time of each due timer first.
 
-        So a key group does the same whichever other keys there are: it is that of a stream whose
-        watermark moves by 1 ms at a time.
+        So a key group does the same whichever other keys there are, as on a stream whose watermark
+        moves by 1 ms at a time.
         """
         operator = self._operator
         clock, timers = operator.clock, operator.event_timers
         while (due := operator.earliest_timer(timers)) is not None:
-            # One that is due already was registered by on_timer, and waits for the next watermark.
+            # on_timer may register a timer that is due already; it waits for the next watermark.
             step = max(due, clock.watermark + 1, 1)
             if step > watermark:
                 break
@@ -256,7 +257,7 @@ class _HistoryRunner(_BatchRunner):
         self._advance(watermark_of(watermark))
         operator.fire_due_timers()
         operator.flush()
-        operator.cleanup.drop_expired()  # as where a stream writes a whole key group
+        operator.cleanup.drop_expired()  # a stream does so when it writes a whole key group
         state = read_segment(operator.snapshot(), operator.group.where(index))
         self._part.add(index, record_of(self._plan, operator), state, operator.clock)
         operator.metrics.end_group()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A key group's durable form in Spark's own state store: one map of blobs.
 
-Segments are under their sequence numbers and the head is under -1.  A second state variable of an
-operator would cost every task and every plan more than the clearer layout is worth.  `BlobMap` is
-this layout for each of Spark's interfaces; `SparkLogStorage` is the one of `transformWithState`.
+Segments are under their sequence numbers, and the head is under -1.  A second state variable would
+make a clearer layout, but would cost every task and every plan more than that is worth.  `BlobMap`
+is this layout for each of Spark's interfaces; `SparkLogStorage` is the one of `transformWithState`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 LOG_VARIABLE = "log"
-"""Name of the state variable of an operator that has a state operator for itself."""
-# No DDL: PySpark would have the JVM parse each text twice, in every task of every micro-batch.
+"""Name of the state variable of an operator that shares its state operator with no other."""
+# These are not DDL: the JVM would parse each text twice, in every task of every micro-batch.
 LOG_TYPES = (
     st.StructType([st.StructField("sequence", st.LongType())]),
     st.StructType([st.StructField("blob", st.BinaryType())]),
@@ -39,9 +39,9 @@ LOG_TYPES = (
 
 
 def log_variable(place: int) -> str:
-    """Name the state variable of the operator at a place of a state operator."""
-    # Each has its own: so Spark's metadata shows how many operators share a state operator, and
-    # one is read without the others.
+    """Name the state variable of the operator with this index in a state operator."""
+    # Each operator has its own variable.  So Spark's metadata shows how many operators share a
+    # state operator, and one is read without the others.
     return f"{LOG_VARIABLE}_{place}" if place else LOG_VARIABLE
 
 
@@ -74,13 +74,13 @@ class SparkLogStorage(BlobMap):
     """The log of Spark's current grouping key.
 
     Args:
-        handle: Spark's handle, on which each place is declared at most once.
-        place: The operator's place among those that share a state operator.
+        handle: Spark's handle, on which each operator index is declared at most once.
+        place: The index of the operator among the operators that share a state operator.
         plan_id: The id of the operator's plan.
     """
 
     grouping_key = 0
-    """The grouping key that Spark has called for."""
+    """The grouping key of Spark's present call."""
 
     def __init__(self, handle: StatefulProcessorHandle, place: int = 0, plan_id: str = "") -> None:
         self._log = handle.getMapState(log_variable(place), *LOG_TYPES)
@@ -96,8 +96,8 @@ class SparkLogStorage(BlobMap):
     def _is_there(self, sequence: int) -> bool:
         """Return whether the map has a number below 0, which a new key group does not have.
 
-        Spark logs a warning if the value is asked of a key that it does not have.  So a worker
-        first asks for the key, but only once: each question is a round trip to the JVM.
+        Spark logs a warning when the value of a missing key is read.  So a worker first asks
+        whether the key is there, but only once: each question is a round trip to the JVM.
         """
         fact = self.grouping_key, sequence
         if fact not in self._found:
@@ -121,11 +121,12 @@ _PLANS = 64
 _FOUND: OrderedDict[str, set[tuple[int, int]]] = OrderedDict()
 """The numbers below 0 that this worker has found or written, by plan; each with its grouping key.
 
-One that is there no more, since its micro-batch failed, costs no more than Spark's warning.
+If a micro-batch failed, its number may be missing after all; that costs only Spark's warning.
 """
 
 
 def _found_by(plan_id: str) -> set[tuple[int, int]]:
+    # A worker lives longer than its queries, so plans that were not used for long are forgotten.
     found = _FOUND.setdefault(plan_id, set())
     _FOUND.move_to_end(plan_id)
     if len(_FOUND) > _PLANS:

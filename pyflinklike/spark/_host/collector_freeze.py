@@ -9,12 +9,12 @@ between calls.
 
 PySpark's daemon calls `gc.collect()` after each task of a worker that it uses again
 (https://github.com/apache/spark/blob/master/python/pyspark/daemon.py).  Each of these collections
-walks all objects of pandas, PyArrow and PySpark, unless they are frozen.  It walks warm state, too,
-if an entry is more than a number or a text: timers, maps and lists cost 0.1 to 0.2 us a key and
-collection, from Python 3.14 on every entry 0.02 us or more.  So whatever has survived a long
-collection is frozen as well.  Reference counting frees it all the same, but not a cycle of the
-user's that dies later.  Therefore everything is collected again at the beginning of a task once the
-long collections since have taken as much time as that will.
+walks all objects of pandas, PyArrow and PySpark, unless they are frozen.  It also walks cached
+working state, if an entry is more than a number or a text: timers, maps and lists cost 0.1 to 0.2 us
+per key and collection, and from Python 3.14 on every entry costs 0.02 us or more.  So objects that
+have survived a long collection are frozen as well.  Reference counting still frees them, but not a
+cycle of the user's that dies later.  Therefore a task collects everything when it begins, if the
+long collections since the last time took longer than that did.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def with_imports_frozen(call: Callable[P, R]) -> Callable[P, R]:
         freeze_imports()
         return carried.value(*args, **kwargs)
 
-    # Not all of `functools.wraps`: `__wrapped__` would be pickled beside what is carried.
+    # `functools.wraps` would also set `__wrapped__`, and the call would be pickled twice.
     frozen.__name__ = getattr(call, "__name__", frozen.__name__)
     return frozen
 
@@ -77,7 +77,7 @@ class GcFreeze:
     """The objects that are hidden from the collections between the tasks of a worker.
 
     Args:
-        long_s: The CPU seconds from which on a collection is long.
+        long_s: The CPU seconds that make a collection a long one.
         clock: Returns the CPU seconds of a thread.
     """
 
@@ -92,7 +92,7 @@ class GcFreeze:
         self._spent_s = 0.0
 
     def begin_task(self) -> None:
-        """Freeze all objects after further imports; collect all after enough long collections."""
+        """Freeze all objects if there are new imports; collect first if collections took long."""
         modules = len(sys.modules)
         if self._spent_s > self._all_s:
             gc.unfreeze()
@@ -101,8 +101,8 @@ class GcFreeze:
             self._all_s = self._clock() - began
         elif modules == self._modules:
             return
-        # Imports leave next to no garbage: to collect it took a tenth of a second in the first
-        # tasks of a worker, and would free some hundred objects.
+        # Imports leave almost no garbage.  A collection here took a tenth of a second in the first
+        # tasks of a worker, and freed some hundred objects.
         if self.measure_collection not in gc.callbacks:
             gc.callbacks.append(self.measure_collection)
         gc.freeze()
@@ -110,6 +110,7 @@ class GcFreeze:
 
     def measure_collection(self, phase: str, info: Mapping[str, int]) -> None:
         """Measure a collection that begins or has ended, for `gc.callbacks`."""
+        # Only a collection of the oldest generation walks all objects.
         if info["generation"] != 2:
             return
         if phase == "start":

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The user's objects in the pickles that the driver sends to workers.
 
-A worker imports the user's modules while it unpickles names of theirs, before any code of ours runs
+A worker imports the user's modules while it unpickles names from them, before any code of ours runs
 (`read_command` in
 https://github.com/apache/spark/blob/master/python/pyspark/worker_util.py).  So Spark's pickle has the
-user's part as bytes, and beside it whatever must be in place before these are opened:
+user's part as bytes, and beside it two things that must be in place before these bytes are opened:
 
 * the finder of `pyflinklike.run`, if the driver has it: a module that begins with
   `from pyflink.datastream import ...` is imported in the worker as on the driver;
@@ -44,14 +44,14 @@ class PickledByDriver(Generic[T]):
     """An object of the user's on its way to a worker.
 
     Args:
-        value: A function, or an object that has functions.
+        value: A function, or an object that holds functions, such as a plan.
     """
 
     def __init__(self, value: T) -> None:
         self.value = value
 
     def __reduce__(self) -> Any:
-        from pyflinklike.spark._plan.session import folders_of_driver  # which no worker needs
+        from pyflinklike.spark._plan.session import folders_of_driver  # no worker needs it
 
         serializer: Any = CloudPickleSerializer  # as Spark pickles, with its errors
         finders = [each for each in sys.meta_path if _is_ours(each)]
@@ -67,9 +67,9 @@ def _is_ours(finder: Any) -> bool:
 def _open(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> PickledByDriver[Any]:  # noqa: ARG001
     """Open the user's part in a worker; unpickled finders have put themselves in place already."""
     if TaskContext.get() is not None:
-        acknowledge_pickle()  # this is part of the pickle, and the records come behind it
+        acknowledge_pickle()  # we are within the pickle, and the records come after it
     known = {os.path.abspath(each) for each in sys.path}
-    # In the driver's order: a script's folder is before all others.
+    # The driver's order stays: a script's folder is before all others.
     sys.path[:0] = [each for each in folders if each not in known]
     try:
         return PickledByDriver(pickle.loads(pickled))  # noqa: S301  # of this query's driver
@@ -77,15 +77,15 @@ def _open(finders: Sequence[Any], folders: Sequence[str], pickled: bytes) -> Pic
         if error.name is None or _names_pyflink(error.name):
             raise
         msg = (
-            f"a worker needs the modules of what it runs, got none called {error.name!r}; {_REMEDY}"
+            f"a worker needs all modules of the program, got none called {error.name!r}; {_REMEDY}"
         )
         raise SparkSetupError(msg) from error
     except AttributeError as error:
         if not str(error).startswith("Can't get attribute"):
             raise
         msg = (
-            f"a worker needs the same modules as the driver, got another one: {error}; give the "
-            f"module a name of its own, or {_REMEDY}"
+            "a worker needs the same modules as the driver, got another one of the same name: "
+            f"{error}; rename the module, or {_REMEDY}"
         )
         raise SparkSetupError(msg) from error
 

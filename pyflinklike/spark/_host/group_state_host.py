@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The streaming host of PySpark 3.5: one key group per call of Spark's `applyInPandasWithState`.
 
-A key group's log is one value of Spark's: the map of blobs (`host.blob_map`) of Spark 4.  Spark
-hands the whole map over with every call and takes it back, so a micro-batch costs as much as the
-state of its key groups weighs, not only as much as has changed.
+Spark keeps the log of a key group as one value, the map of blobs that Spark 4 has, too
+(`_host.blob_map`).  It hands the whole map over with every call and takes it back.  So the cost of a
+micro-batch follows the size of its key groups' state, not only the size of the changes.
 
 Spark calls the function for every key group that has data, and then for those whose timeout is
 before the watermark or processing time of the micro-batch.  It forgets a timeout with every call,
 so each call sets it again.
 
 `applyInPandasWithState` takes no initial state.  The first micro-batch of a checkpoint has number
-0, also if it is tried again: in it, and only in it, the parts of a savepoint travel among the
+0, also if it is tried again.  In that micro-batch alone, the parts of a savepoint travel among the
 payloads of the stream's records.
 """
 
@@ -57,7 +57,7 @@ TIMEOUTS = {
     TimeMode.EVENT_TIME: GroupStateTimeout.EventTimeTimeout,
     TimeMode.PROCESSING_TIME: GroupStateTimeout.ProcessingTimeTimeout,
 }
-"""Spark's name for what makes it call a key group without data."""
+"""Spark's timeout for each time mode; it decides when Spark calls a key group without data."""
 _NEVER_LATE = "__never_late"
 _END_OF_TIME = dt.datetime(9999, 12, 31)
 
@@ -70,8 +70,8 @@ def apply_plan(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | 
     Args:
         keyed: The stream, with the key group of each record in a first column.
         plan: The plan of the query.
-        initial: The initial state as pairs of grouping key, and registry or segment; None for
-            no state.
+        initial: The initial state, as pairs of a grouping key and its registry or segment; None
+            if the query begins without state.
 
     Raises:
         SparkSetupError: The session's checkpoints do not replace files.
@@ -81,8 +81,8 @@ def apply_plan(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | 
     if initial is not None:
         rows = _add_initial_state(rows, initial)
     if plan.time_mode is not TimeMode.NONE:
-        # For Spark the event time of a state operator is a column of its input with this mark.
-        # Spark drops rows whose event time is late, which payloads must never be.
+        # Spark takes the event time of a state operator from the input column with this mark, and
+        # drops late rows.  Payloads must never be late, so the column holds the end of time.
         mark = {WATERMARK_MARK: 0}
         rows = rows.select("*", F.lit(_END_OF_TIME).alias(_NEVER_LATE, metadata=mark))
     return rows.groupBy(KEY_GROUP).applyInPandasWithState(
@@ -97,7 +97,7 @@ def apply_plan(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | 
 def _function(
     plan: Plan, *, begins: bool
 ) -> Callable[[Any, Iterable[Any], GroupState], Iterator[Any]]:
-    # Unpickled once per task, so each task has one of its own.
+    # A worker unpickles this once per task, so each task has its own `GroupStateTask`.
     carried = PickledByDriver(GroupStateTask(plan, begins=begins))
 
     def serve(key: Any, frames: Iterable[Any], state: GroupState) -> Iterator[Any]:
@@ -145,10 +145,10 @@ class GroupStateStorage(BlobMap):
         """Hand the log to Spark if it has changed.
 
         Args:
-            always: Hand it over in any case: Spark keeps the former timeout otherwise.
+            always: Whether to hand over an unchanged log, too: otherwise Spark keeps the old timeout.
         """
         if self._is_changed or always:
-            # Spark takes bytes only, not other buffers.
+            # Spark refuses memoryviews and other buffers.
             blobs = {sequence: bytes(blob) for sequence, blob in self._blobs.items()}
             self._state.update((blobs,))
 
@@ -156,7 +156,7 @@ class GroupStateStorage(BlobMap):
 class GroupStateTask(KeyGroupTask):
     """Serves the key groups of one task, one per call.
 
-    Spark does not say when a task is over: it is when the next one calls in the same worker.
+    Spark does not say when a task is over.  It is over when the next one calls in the same worker.
 
     Args:
         plan: The plan of the query.
@@ -172,7 +172,7 @@ class GroupStateTask(KeyGroupTask):
         self._wake_at: int | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Unpickled in the worker before PySpark reads any rows.
+        # The worker unpickles this before PySpark reads any rows, so the mend comes in time.
         read_whole_numbers()
         self.__dict__.update(state)
 
@@ -228,16 +228,17 @@ class GroupStateTask(KeyGroupTask):
         try:
             former.close()
         except PyflinklikeError:
-            # This call is of another task, which must not fail for it.
+            # This call belongs to another task, and that task must not fail.
             _log.exception("a function could not be closed after its last task")
 
     def _set_time(self, state: GroupState) -> None:
         clock = self._ensure_operator().clock
         clock.processing_time = state.getCurrentProcessingTimeMs()
         if self._plan.time_mode is not TimeMode.NONE:
-            # A query does not know how far the history was read with which it begins.
-            told = watermark_of(state.getCurrentWatermarkMs())
-            clock.watermark = max(told, self._plan.least_watermark)
+            # Spark's watermark begins at 0, even if the query begins with the state of a batch
+            # that was read up to a later time.
+            current = watermark_of(state.getCurrentWatermarkMs())
+            clock.watermark = max(current, self._plan.least_watermark)
 
     def _wake(self, served: BatchResult, fired: int | None) -> None:  # noqa: ARG002
         self._wake_at = None if served.head is None else served.head.wake_at
@@ -266,7 +267,7 @@ def _set_timeout(state: GroupState, wake_at: int, mode: TimeMode) -> None:
 # A savepoint in the first micro-batch
 
 FIRST_INITIAL = -2
-"""The origin of a savepoint's first part; further ones go downwards, and -1 is the registry's."""
+"""The origin of a savepoint's first part; further parts count downwards, and -1 is the registry."""
 _BATCH_ID = "streaming.sql.batchId"
 
 
@@ -274,8 +275,8 @@ def _add_initial_state(packed: DataFrame, initial: list[tuple[int, bytes]]) -> D
     """Put the initial state before the payloads of the first micro-batch.
 
     Args:
-        packed: The stream's payloads.
-        initial: Pairs of grouping key, and registry or segment.
+        packed: The payloads of the stream, as `pack_records` makes them.
+        initial: Pairs of a grouping key and its registry or segment.
 
     Raises:
         SparkSetupError: The session is one of Spark Connect.
@@ -284,11 +285,11 @@ def _add_initial_state(packed: DataFrame, initial: list[tuple[int, bytes]]) -> D
         context = packed.sparkSession.sparkContext
     except (AttributeError, NotImplementedError) as error:
         msg = (
-            "on PySpark 3.5 a stream begins with a savepoint in a classic session, got one of "
-            "Spark Connect; start it in a classic session, or use PySpark 4"
+            "on PySpark 3.5 from_savepoint needs a classic session, got one of Spark Connect; start "
+            "the stream in a classic session, or use PySpark 4"
         )
         raise SparkSetupError(msg) from error
-    # A broadcast value: one task of one micro-batch reads it, the others do not even unpickle it.
+    # As a broadcast value, only the one task that needs it unpickles the savepoint.
     return packed.mapInArrow(_with_initial(context.broadcast(initial)), PACKED_SCHEMA.ddl)
 
 
@@ -309,7 +310,7 @@ def _check_began(*, is_new: bool) -> None:
     if is_new and _batch_id() != 0:
         msg = (
             "a stream begins with its savepoint in the first micro-batch of its checkpoint, got "
-            f"micro-batch {_batch_id()} and no state yet, for the first one had no partitions; "
+            f"micro-batch {_batch_id()} and no state yet, because the first one had no partitions; "
             "start again with a new checkpoint when the source has data"
         )
         raise SparkSetupError(msg)
@@ -341,10 +342,10 @@ def _batch_id() -> int | None:
     return None if number is None else int(number)
 
 
-# Offsets of rows, as PySpark 4.0 reads them.  Spark sends an Arrow batch with a column that says
-# where the rows of each key group begin, and how many they are.  A key group with two rows leaves a
-# null there, and beside a null pandas has floats for integers, by which PyArrow does not slice.
-# PySpark 4.0 reads them with `int()`.
+# A mend of PySpark 3.5.  Spark sends an Arrow batch with a column that has the offset and the number
+# of rows of each key group.  A key group with two rows leaves a null there.  pandas turns integers
+# beside a null into floats, and PyArrow does not slice by floats.  PySpark 4.0 reads them with
+# `int()`, and so do we.
 
 _OFFSETS = ("startOffset", "numRows")
 _MENDED = "_pyflinklike_reads_whole_numbers"
@@ -379,5 +380,5 @@ def _has_offsets(kind: Any) -> bool:
 
 
 def _with_whole_numbers(state: dict[str, Any] | None) -> dict[str, Any] | None:
-    # Where there is no state, PySpark stops.
+    # The null stays: PySpark stops at the first row without state.
     return state and {**state, **{name: int(state[name]) for name in _OFFSETS}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The streaming host of this PySpark."""
+"""The choice of the streaming host, by the version of PySpark."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ HAS_TRANSFORM_WITH_STATE = hasattr(GroupedData, "transformWithStateInPandas")
 """Whether this is PySpark 4.0 or newer."""
 
 StreamingHost = Callable[[DataFrame, Plan, Any], DataFrame]
-"""Makes the results of the state operator of a keyed stream, its plan and its initial state."""
+"""Makes the rows of the state operator, from a keyed stream, its plan and its initial state."""
 
 
 def choose_host() -> StreamingHost:
     """Return the host that serves the key groups of a stream on this PySpark."""
-    # Imported late: each module names classes that the other one's PySpark does not have.
+    # Imported late: each module names classes that the PySpark of the other does not have.
     if HAS_TRANSFORM_WITH_STATE:
         from pyflinklike.spark._host import streaming_host
 

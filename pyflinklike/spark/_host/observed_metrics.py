@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics of a stream, through Spark's observed metrics.
 
-The state operator emits, beside its payloads, the counts of each call for a key group.  Spark adds
-them up per micro-batch on their way to the unpacking stage and shows the sums under the operator's
-name in `query.lastProgress` and to every `StreamingQueryListener`.
+The state operator emits the counts of each call for a key group beside its payloads.  Spark adds
+them up per micro-batch before the unpacking stage, and shows the sums under the operator's name in
+`query.lastProgress` and to every `StreamingQueryListener`.
 
 `metrics_of` reads them from the progress of a stream, in whatever form Spark gives it:
 
@@ -46,15 +46,15 @@ __all__ = [
 
 
 OF_STATE = ("live_entries", "timers", "state_bytes")
-"""The metrics that tell what the key groups hold that a micro-batch served."""
+"""The metrics that measure the state of the key groups that a micro-batch served."""
 OF_INPUTS = " (inputs)"
-"""The end of the name under which the inputs of an operator are shown, if two have event time."""
+"""The suffix of the name under which Spark shows the inputs of an operator, if two have event time."""
 _INCREMENT_TYPES = (pa.string(), pa.string(), pa.int64())
 COUNTED_FIELDS = (
     ("counts", pa.list_(pa.int64())),
     ("user_counts", pa.list_(pa.struct(list(zip(Increment._fields, _INCREMENT_TYPES))))),
 )
-"""The columns in which a state operator tells what it counted."""
+"""The columns in which a state operator reports its counts."""
 _INCREMENT: Any = SparkRow(*Increment._fields)
 
 
@@ -71,9 +71,9 @@ def observe_inputs(
     Args:
         keyed: The records of all inputs.
         name: The name of the operator.
-        inputs: For each input two columns: whether a record is of it, and its event time in ms.
+        inputs: Two columns for each input: whether a record is of it, and its event time in ms.
     """
-    # The watermark is the slowest input's: without these numbers nobody sees which one it is.
+    # The slowest input makes the watermark.  These numbers show which input that is.
     numbers = [
         column
         for number, (is_its, time) in enumerate(inputs, 1)
@@ -92,8 +92,8 @@ def observe_payloads(
 
     Args:
         transformed: The rows of the state operator.
-        plans: The plans of the operators that share it, in the order of their places.
-        names: Other names under which their metrics are shown, by operator name.
+        plans: The plans of the operators that share it, by operator index.
+        names: Other names under which to show their metrics, by operator name.
 
     Raises:
         DeclarationValueError: Two operators of the query have one name.
@@ -113,9 +113,9 @@ def _is_of(first: int, end: int | None) -> str:
     return f"greatest(output, ~output) BETWEEN {first} AND {last}"
 
 
-# The expressions are text for Spark's parser: built call by call they took a thousand round trips
-# to the JVM, before the query even started.  And `counts[0]` rather than `get(counts, 0)`, which
-# Spark would replace by the former in the plan of every micro-batch.
+# The expressions are text for Spark's parser: built call by call, they took a thousand round trips
+# to the JVM before the query even started.  They have `counts[0]` because Spark replaces
+# `get(counts, 0)` by it in the plan of every micro-batch.
 
 
 def _observe(transformed: DataFrame, name: str, own: str | None) -> DataFrame:
@@ -124,12 +124,12 @@ def _observe(transformed: DataFrame, name: str, own: str | None) -> DataFrame:
     )
     names = OperatorMetrics.names()
     sums = {number: f"sum(({counts})[{at}])" for at, number in enumerate(names)}
-    # Without a row there is no key group whose state could be counted: null, and not 0.
+    # If there is no row, no key group was served and its state is unknown: so null, and not 0.
     numbers = [
         f"{total if number in OF_STATE else f'coalesce({total}, 0L)'} AS {number}"
         for number, total in sums.items()
     ]
-    # A row of counts is of one call for a key group: beside the mean, the greatest tells of skew.
+    # A row has the counts of one call for a key group.  Beside the mean, the greatest shows skew.
     records = f"({counts})[{names.index('records')}]"
     numbers.append(f"coalesce(max({records}), 0L) AS busiest_records")
     try:
@@ -149,7 +149,7 @@ def _observe(transformed: DataFrame, name: str, own: str | None) -> DataFrame:
 
 
 def numbers_by_name(increments: str) -> Column:
-    """Combine the user's metrics to a map from full name to number, to be observed.
+    """Combine the user's metrics to a map from full name to number, for Spark to observe.
 
     Args:
         increments: An expression of arrays of the fields of `Increment`, or null.
@@ -175,7 +175,7 @@ def numbers_by_name(increments: str) -> Column:
 
 
 def metrics_of(progress: Any, uid: str) -> SparkRow | None:
-    """Return an operator's metrics of one micro-batch, in a classic session and over Connect alike.
+    """Return an operator's metrics of one micro-batch, in a classic session or over Connect.
 
     Args:
         progress: `query.lastProgress`, one of `query.recentProgress`, the event of
@@ -185,24 +185,25 @@ def metrics_of(progress: Any, uid: str) -> SparkRow | None:
     Returns:
         The metrics, by name: ints, and under `user` a dict of ints by the full name of the
         function's metrics.  `live_entries`, `timers` and `state_bytes` are None if the micro-batch
-        served no key group, as one without data.  An operator of two inputs with event time has `inputs` as well: how
-        many `records` each brought, and the `latest` event time among them in ms, or None; the
-        watermark waits for the input that brings no records, or the older ones.  None if there are
-        no metrics: no micro-batch has run yet, or the trigger had nothing to do.
+        served no key group, for example because it had no data.  An operator of two inputs with
+        event time has `inputs` as well: how many `records` each brought, and the `latest` event
+        time among them in ms, or None.  The watermark waits for the input that brings no records
+        or older ones.  The result is None if there are no metrics: no micro-batch has run yet, or
+        the trigger had nothing to do.
 
     Raises:
         DeclarationTypeError: `progress` is not the progress of a stream.
         DeclarationValueError: The stream has no operator of that name.
     """
-    told = read_metrics(progress, uid)
-    if told is None or "user" not in told:
-        return told
-    fields = {**told.asDict(), "user": by_names_of_metrics(told.user or {})}
+    found = read_metrics(progress, uid)
+    if found is None or "user" not in found:
+        return found
+    fields = {**found.asDict(), "user": by_names_of_metrics(found.user or {})}
     return SparkRow(*fields)(*fields.values())
 
 
 def read_metrics(progress: Any, uid: str) -> SparkRow | None:
-    """Return what `metrics_of` returns, under `user` by the names of increments."""
+    """Return the metrics as `metrics_of` does, but with the names of increments under `user`."""
     observed = {} if progress is None else _read_observed(progress)
     if not observed:
         return None

@@ -2,10 +2,10 @@
 """The first stage of a stream, which packs the records of each key group into payloads.
 
 Spark hands a stateful operator the rows of each grouping key as pandas or Arrow batches of their own.
-For many keys with a row each that costs more than the function.  So a stage before the shuffle packs
-the records of a key group into few rows, and the host unpacks them.
-How Spark calls `mapInArrow` is in
-https://github.com/apache/spark/blob/master/python/pyspark/sql/pandas/map_ops.py.
+If there are many keys with one row each, that costs more than the function.  So a stage before the
+shuffle packs the records of a key group into few rows, and the host unpacks them.
+https://github.com/apache/spark/blob/master/python/pyspark/sql/pandas/map_ops.py shows how Spark
+calls `mapInArrow`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["make_packing_of", "pack_records"]
 
 
 def pack_records(keyed: DataFrame, plan: Plan) -> DataFrame:
-    """Pack records into payloads by grouping key, with the payloads of homes and the registry.
+    """Pack records into payloads by grouping key, and add those for homes and the registry.
 
     Args:
         keyed: The records, with the key group of each in a first column.
@@ -57,9 +57,9 @@ def _make_packing(reader: Reader, count: int, key_groups: Callable[[int], int]) 
     """Make the packing for the number of key groups that the checkpoint was begun with.
 
     Args:
-        reader: Reads the records.
+        reader: The reader of the operator, which makes the packing.
         count: The number of key groups if Spark does not show the partitions of the state.
-        key_groups: Makes their number of the number of partitions.
+        key_groups: Returns the number of key groups for a number of partitions.
     """
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

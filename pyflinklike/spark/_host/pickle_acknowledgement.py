@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The socket's acknowledgement of a stage's pickle, which the JVM waits for.
+"""An early acknowledgement of a stage's pickle, because the JVM waits for it.
 
-The JVM writes the pickle of a stage, and then its records
+The JVM writes the pickle of a stage to a socket, and then the records of the stage
 (https://github.com/apache/spark/blob/master/core/src/main/scala/org/apache/spark/api/python/PythonRunner.scala).
-The kernel holds the records back until the pickle is acknowledged (Nagle's algorithm).  It
-acknowledges with the worker's next answer, or after 40 ms; and the worker has no answer before it
-has read records.  With a few hundred records these 40 ms were most of the time of a stage.
+The sending kernel holds the records back until the pickle is acknowledged (Nagle's algorithm).  The
+receiving kernel acknowledges with the worker's next answer, or after 40 ms, and the worker does not
+answer before it has read records.  For a few hundred records, these 40 ms were most of the time of a
+stage.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _OPEN_FILES: Final = "/proc/self/fd"
 
 
 def acknowledge_pickle() -> None:
-    """Have Linux acknowledge at once what this process has read from local connections.
+    """Make Linux acknowledge at once the bytes that this process has read from local connections.
 
-    For a worker that has read the pickle of its stage and not yet a record.  Elsewhere than on Linux,
-    and on a Unix domain socket, which has no acknowledgements, it does nothing.
+    A worker calls this when it has read the pickle of its stage and no record yet.  It does nothing
+    on other systems than Linux, or on a Unix domain socket, which has no acknowledgements.
     """
     option = getattr(socket, "TCP_QUICKACK", None)
-    # With a default timeout, which a user may set, Python's sockets are non-blocking from the moment
-    # they are made, and PySpark's connection, of which one is made here, must not become so.
+    # If the user has set a default timeout, a new socket object makes its connection non-blocking.
+    # Below one is made for PySpark's own connection, which must stay blocking.
     if option is None or socket.getdefaulttimeout() is not None:
         return
     # PySpark shows the connection only to its own loop, so it is found among the open files.

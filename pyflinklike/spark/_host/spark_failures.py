@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors of ours that are in Spark's failures.
+"""Finds our error in a failure of Spark.
 
-Spark keeps the text of a worker's traceback and nothing else of the exception (see
-`worker_errors`), so `error_of` finds our sentence in that text.
+Spark keeps only the text of a worker's traceback, not the exception (see `worker_errors`).  So
+`error_of` finds our sentence in that text.
 
 If a checkpoint forbids a change, Spark itself may refuse it before any task of ours runs, in terms
 of its state stores
 (https://github.com/apache/spark/blob/master/sql/core/src/main/scala/org/apache/spark/sql/execution/streaming/state/StateStoreErrors.scala).
-Then `error_of` returns the error that says the same in our terms.  Spark also refuses ways to write a
-stream that keyed state does not have, in terms of its operators
+Then `error_of` returns the error that says the same in our terms.  Spark also refuses some ways to
+write a stream with keyed state, in terms of its operators
 (https://github.com/apache/spark/blob/master/sql/catalyst/src/main/scala/org/apache/spark/sql/catalyst/analysis/UnsupportedOperationChecker.scala).
 `process` cannot refuse them, since it is called before the stream is written.
 """
@@ -32,8 +32,8 @@ from pyflinklike.spark._plan.operator_plan import TimeMode
 
 __all__ = ["error_of", "without_foreign_finders"]
 
-# Spark keeps the text of a worker's traceback; what follows the sentence begins with one of these.
-_TOLD: Final = re.compile(
+# A sentence of ours in the text of a traceback ends before one of these.
+_REPORTED: Final = re.compile(
     r"\bpyflinklike\.errors\.(?P<name>\w+): (?P<sentence>.*?)"
     r"(?=\n\nThe above exception|\nTraceback |\n  File |\n\s*SQLSTATE| SQLSTATE|\n\tat |\n===|\s*\Z)",
     re.DOTALL,
@@ -44,13 +44,13 @@ _OPERATOR: Final = re.compile(
     r"CollectMetrics (.+?), \[coalesce\(sum.*?TransformWithState\w*.*?, (NoTime|EventTime|ProcessingTime), ",
     re.DOTALL,
 )
-"""In Spark's picture of a query: the name of an operator, and its time mode."""
+"""Finds the name of an operator and its time mode in the plan that Spark prints."""
 _MODES: Final = {
     "NoTime": TimeMode.NONE,
     "EventTime": TimeMode.EVENT_TIME,
     "ProcessingTime": TimeMode.PROCESSING_TIME,
 }
-"""Spark's names of time modes in its errors and pictures."""
+"""The names of time modes in Spark's errors and printed plans."""
 _REFUSED_WRITING: Final = (
     (
         re.compile(
@@ -60,9 +60,9 @@ _REFUSED_WRITING: Final = (
         ),
         (
             "the rows of a keyed function are written once each, as it yields them, got "
-            'outputMode("complete"), which writes all of a result again: use outputMode("append"), or '
-            '"update", and where the latest row of each key is wanted, keep it in a view '
-            "(pyflinklike.views) or a table that is merged into"
+            'outputMode("complete"), which writes the whole result again: use outputMode("append") or '
+            '"update"; if you want the latest row of each key, keep it in a view '
+            "(pyflinklike.views), or merge the rows into a table"
         ),
     ),
     (
@@ -71,26 +71,25 @@ _REFUSED_WRITING: Final = (
             r"streaming aggregations without watermark"
         ),
         (
-            "an aggregation of Spark's writes a row in append mode when the watermark has passed it, "
-            "got one that has no watermark: behind process(), pass event_time= and output_event_time= "
-            'and group by a window of that column; or use outputMode("update") or "complete"'
+            "in append mode an aggregation of Spark's writes a row once the watermark has passed it, "
+            "got one without a watermark: pass event_time= and output_event_time= to process(), and "
+            'group by a window of that column; or use outputMode("update") or "complete"'
         ),
     ),
     (
         re.compile(r"Continuous processing does not support (?:MapInArrow|TransformWith|FlatMap)"),
         (
             "keyed state is committed micro-batch by micro-batch, got trigger(continuous=...), which "
-            'has none: use trigger(processingTime="1 second"), or leave trigger out, with which batches '
-            "run back to back"
+            'has no micro-batches: use trigger(processingTime="1 second"), or leave trigger out to run '
+            "them back to back"
         ),
     ),
     (
         re.compile(r"\[STREAMING_REAL_TIME_MODE\."),
         (
             "keyed state is committed micro-batch by micro-batch, got trigger(realTime=...), which "
-            "takes operators and sinks of a list of Spark's on which functions in Python are not: use "
-            'trigger(processingTime="1 second"), or leave trigger out, with which batches run back to '
-            "back"
+            "Spark does not support for functions in Python: use "
+            'trigger(processingTime="1 second"), or leave trigger out to run batches back to back'
         ),
     ),
     (
@@ -101,21 +100,21 @@ _REFUSED_WRITING: Final = (
         ),
     ),
 )
-"""Spark's words for ways to write a stream that it refuses, and ours."""
+"""Spark's words when it refuses a way to write a stream, and ours."""
 
 
 def error_of(failure: BaseException) -> PyflinklikeError | None:
-    """Return the error that a worker raised, for which a query or an action failed.
+    """Return the error of pyflinklike that made a query or an action fail.
 
-    Spark passes on only the text of an error in a worker, not the exception.  The error returned
-    is of the same class, with the same message, and without a cause.  Where Spark itself refuses
-    a change since a checkpoint was begun (an event time dropped or added, an operator more or
-    less), it is an `IncompatibleStateError` that says what to do; where it refuses a way to write
-    the stream (an output mode, a trigger), a `SparkSetupError`.
+    Spark passes on only the text of an error in a worker, not the exception.  The returned error
+    has the same class and the same message, but no cause.  If Spark itself refuses a change since
+    a checkpoint was begun (an event time or an operator was added or dropped), it is an
+    `IncompatibleStateError` that says what to do.  If Spark refuses a way to write the stream (an
+    output mode, a trigger), it is a `SparkSetupError`.
 
     Args:
-        failure: A `StreamingQueryException`, also of `query.exception()` and of a
-            `foreachBatch`; the `PythonException` of a batch, or of an action in `foreachBatch`; what
+        failure: A `StreamingQueryException`, which `query.exception()` may return, too; the
+            `PythonException` of a batch, or of an action in `foreachBatch`; or an error that
             `writeStream.start()` raises.
 
     Returns:
@@ -132,7 +131,7 @@ def error_of(failure: BaseException) -> PyflinklikeError | None:
     if isinstance(failure, PyflinklikeError):
         return failure
     text = str(failure)
-    found = _TOLD.search(text)
+    found = _REPORTED.search(text)
     kind = getattr(errors, found["name"], None) if found else None
     if found is None or not isinstance(kind, type) or not issubclass(kind, PyflinklikeError):
         return _explain_refused_restart(text) or _explain_refused_writing(text)
@@ -143,16 +142,16 @@ def error_of(failure: BaseException) -> PyflinklikeError | None:
 def without_foreign_finders() -> Iterator[None]:
     """Raise the error of a worker in place of Spark's failure.
 
-    The traceback of Spark's failure is dropped: py4j writes down the error of a `foreachBatch`, and
-    our sentence would come behind all of it.
+    The traceback of Spark's failure is dropped: py4j prints the error of a `foreachBatch`, and our
+    sentence would stand below that traceback.
     """
     try:
         yield
     except Exception as failure:
-        told = error_of(failure)
-        if told is None or told is failure:
+        ours = error_of(failure)
+        if ours is None or ours is failure:
             raise
-        raise told from None
+        raise ours from None
 
 
 def _explain_refused_restart(text: str) -> PyflinklikeError | None:
@@ -167,7 +166,7 @@ def _explain_refused_restart(text: str) -> PyflinklikeError | None:
             "the stateful operators of a query are fixed by its checkpoint, got another number or "
             f"kind of them{f' ({names})' if names else ''}; put the former ones back, or begin a "
             "new checkpoint with from_savepoint=read_savepoint(spark, <this checkpoint>, "
-            "operator_id=<its number>) for each"
+            "operator_id=<its number>) for each operator"
         )
     return None
 

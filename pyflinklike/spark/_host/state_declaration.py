@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The declaration of a query's state, for which Spark asks before its first micro-batch.
+"""The declaration of a query's state, which Spark wants before the first micro-batch.
 
 Before a stream starts, Spark unpickles its processor in a Python process of its own, on the driver,
 only to learn its state variables.  Ours has one for each operator, whatever the program.  So Spark
-gets a small class, pickled by value, which declares them without an import of this package or of
-the user's: such imports took most of the time of a start.  In a task it becomes the real processor.
+gets a small class, pickled by value, that declares them and imports neither this package nor the
+user's modules: such imports took most of the time of a start.  In a task it becomes the real
+processor.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pyflinklike.spark._host.blob_map import LOG_TYPES
 
 __all__ = ["DeclaringProcessor"]
 
-# The class may use no module of ours but through constants: it would be imported with the class.
+# The class may use only constants from our modules, or unpickling it would import those modules.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
@@ -30,7 +31,7 @@ class DeclaringProcessor(StatefulProcessor):
     """A processor that only declares the state on the driver, and becomes the real one in a task.
 
     Args:
-        processor: Serves the key groups; pickled at once.
+        processor: Serves the key groups; it is pickled at once.
         variables: Names of the state variables that it declares, in its order.
     """
 
@@ -47,13 +48,14 @@ class DeclaringProcessor(StatefulProcessor):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if TaskContext.get() is not None:
-            # The records come only now, and `init` is called with the first of them.
+            # The JVM sends records only after this, and Spark calls `init` with the first of them.
             from pyflinklike.spark._host.pickle_acknowledgement import acknowledge_pickle
 
             acknowledge_pickle()
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state variables; in a task, which has a context, the processor does it."""
+        """Declare the state variables; in a task the real processor does it."""
+        # Only a task has a context, the process on the driver does not.
         if TaskContext.get() is None:
             for name in self._variables:
                 handle.getMapState(name, *LOG_TYPES)

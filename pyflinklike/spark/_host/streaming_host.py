@@ -2,8 +2,10 @@
 """The streaming host: one key group per call of Spark's `transformWithState`.
 
 Spark calls `handleInputRows` once per key group that has data in a micro-batch, and
-`handleExpiredTimer` for one that has none but a Spark timer that is due.  Both have the key group
-served (`host.task`), hand its outputs to Spark, and say when to be called again (`host.wake_up`).
+`handleExpiredTimer` for a key group without data whose Spark timer is due.  Both serve the key group
+(`_host.task`), hand its outputs to Spark, and register the time of the next call (`_host.wake_up`).
+Spark serves the key groups with data before those with timers alone
+(https://github.com/apache/spark/blob/master/sql/core/src/main/scala/org/apache/spark/sql/execution/streaming/operators/stateful/transformwithstate/TransformWithStateExec.scala).
 
 This module cannot be imported on PySpark 3.5, which has no `transformWithState`.
 """
@@ -60,7 +62,7 @@ def apply_plan(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
     Args:
         keyed: The stream, with the key group of each record in a first column.
         plan: The plan of the query.
-        initial: The initial state: grouping key, and registry or segment; None for no state.
+        initial: The initial state: grouping keys with their registry or segment; None for no state.
 
     Raises:
         SparkSetupError: The session's settings rule it out, or the driver's Python cannot serve it.
@@ -74,14 +76,14 @@ def serve_payloads(
     """Apply the plans of operators that share a state operator to packed records.
 
     Args:
-        payloads: Rows of `PACKED_SCHEMA`.
-        plans: The plans, in the order of the operators' places; all in one time mode.
+        payloads: A stream of rows of `PACKED_SCHEMA`.
+        plans: The plans by operator index, all in one time mode.
         initial: The initial state, as `apply_plan` takes it.
 
     Raises:
         SparkSetupError: As `apply_plan` raises it.
     """
-    # On the driver alone: workers, which import this module, do without.
+    # Imported late: only the driver needs them, and workers import this module, too.
     from pyflinklike.spark._plan.requirements import check_protobuf
     from pyflinklike.spark._plan.session import (
         note_checkpoint_format,
@@ -116,8 +118,8 @@ def _initial_state(spark: SparkSession, initial: Initial) -> Any:
         return with_batch_time(initial).groupBy(KEY_GROUP)
     table = pa.Table.from_batches([INITIAL_SCHEMA.batch(initial)])
     frame = spark.createDataFrame(table, INITIAL_SCHEMA.ddl)
-    # The rows bring their time, as records do: without a time mode Spark gives the state operator
-    # none.
+    # The rows bring the batch time themselves, as records do: Spark gives the state operator no
+    # time if it has no time mode.
     return with_batch_time(frame).groupBy(KEY_GROUP)
 
 
@@ -135,7 +137,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
 
         Args:
             handle: Spark's handle of the state operator.
-            place: The operator's place among those that share the state operator.
+            place: The index of this operator among the operators that share the state operator.
         """
         self._handle = handle
         self._store = SparkLogStorage(handle, place, self._plan.plan_id)
@@ -171,7 +173,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
 
     @tell_errors
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
-        """Begin a key group with its part of a savepoint, in a checkpoint's first micro-batch only."""
+        """Begin a key group with its part of a savepoint; only a first micro-batch calls this."""
         self._grouping_key = self._store.grouping_key = int(key[0])
         for batch_time, payload in self._initial(initialState):
             if is_registry_key(int(key[0])):
@@ -190,10 +192,10 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         planned, begun = self._planned.task, self._plan.task
         if planned.max_parallelism != begun.max_parallelism:
             msg = (
-                f"operator {begun.name!r}: a savepoint is laid out for the key groups that "
-                f"spark.sql.shuffle.partitions asks for when process() is called, got "
-                f"{planned.max_parallelism} then and {begun.max_parallelism} when the query "
-                "started; leave the setting alone in between, or pass max_parallelism"
+                f"operator {begun.name!r}: a savepoint needs the same number of key groups when "
+                "process() is called and when the query starts, got "
+                f"{planned.max_parallelism} and then {begun.max_parallelism}; leave "
+                "spark.sql.shuffle.partitions alone in between, or pass max_parallelism"
             )
             raise SparkSetupError(msg)
 
@@ -212,9 +214,10 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             clock.processing_time = batch_time or 0
             return
         clock.processing_time = int(timer_values.getCurrentProcessingTimeInMs())
-        # A query does not know how far the history was read with which it begins.
-        told = watermark_of(int(timer_values.getCurrentWatermarkInMs()))
-        clock.watermark = max(told, self._plan.least_watermark)
+        # Spark's watermark begins at 0, even if the query begins with the state of a batch that
+        # was read up to a later time.
+        current = watermark_of(int(timer_values.getCurrentWatermarkInMs()))
+        clock.watermark = max(current, self._plan.least_watermark)
 
     def _wake(self, served: BatchResult, fired: int | None) -> None:
         replace_timer(self._handle, served, fired)
@@ -240,10 +243,10 @@ class PandasKeyGroupProcessor(KeyGroupProcessor):
 
 
 class SharingProcessor(StatefulProcessor):
-    """Serves the key groups of operators that share a state operator, each by its own processor.
+    """Serves operators that share a state operator: each has a processor for its key groups.
 
     Args:
-        processors: The operators' processors, in the order of their places.
+        processors: The processors by operator index.
     """
 
     def __init__(self, processors: Sequence[KeyGroupProcessor]) -> None:
@@ -255,7 +258,7 @@ class SharingProcessor(StatefulProcessor):
             each.init(handle, place)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        """Serve a key group that has data, or tell all operators the watermark of their home."""
+        """Serve a key group that has data, or read the home of the partition for all operators."""
         with self._all_given_up():
             if not is_home(key[0]):
                 return self._of(key).handleInputRows(key, rows, timerValues)
@@ -291,7 +294,7 @@ class SharingProcessor(StatefulProcessor):
 
     @contextmanager
     def _all_given_up(self) -> Iterator[None]:
-        """Give up all processors if a call fails, which fails their common task."""
+        """Give up all processors if a call fails, because their common task fails with it."""
         try:
             yield
         except BaseException:

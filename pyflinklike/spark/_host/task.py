@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One task's key groups on a stream, whichever of Spark's interfaces has their state.
+"""The key groups of one task on a stream, for every one of Spark's interfaces.
 
-A host subclasses `KeyGroupTask`: it sets the clock, finds the state of the key group that Spark
-calls it for, and says how Spark is asked to call again.  Everything in between is the same for all:
+A host subclasses `KeyGroupTask`: it sets the clock, finds the state of the key group of Spark's
+call, and asks Spark for the next call.  Everything in between is the same for all hosts:
 `_runtime.micro_batch` serves the group, and its outputs become Arrow payloads.
 
 Functions stay open between the tasks of a streaming query.  Spark makes a new processor for every
 task of every micro-batch; Flink opens a function once and closes it when its job ends.  So the
 opened operator waits in the Python worker for the next task of its query.  One function serves all
 subtasks that come to a worker: Spark hands tasks to any free worker, and a copy for each subtask in
-each worker would hold a model many times over.  Only a function that asks for the index of its
-subtask, or for the number of its attempt, is for that one: Flink, too, opens a function again for
+each worker would hold a model many times over.  If a function asks for the index of its subtask, or
+for the number of its attempt, it serves only that one.  Flink, too, opens a function again for
 another attempt.
 
-A waiting function is closed when a later run of its query comes to the worker, or when others have
-been used since; one that cannot wait is closed at once.  Spark ends a worker without a word to the
-Python code in it: then nothing is closed, as in Flink when a task manager is killed.
+A waiting function is closed when a later run of its query comes to the worker, or when too many
+others have been used since; a function that cannot wait is closed at once.  Spark kills a worker
+without a call to the Python code in it.  Then no function is closed, as in Flink when a task manager
+is killed.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ __all__ = [
 RESULT_SCHEMA = WireSchema(
     pa.schema([("output", pa.int32()), ("payload", pa.binary()), *COUNTED_FIELDS])
 )
-"""The rows of the state operator of a stream."""
+"""The rows that the state operator of a stream emits."""
 RESULT_COLUMNS = tuple(RESULT_SCHEMA.arrow.names)
 Result = tuple[Any, ...]
 
@@ -117,18 +118,18 @@ class KeyGroupTask:
     _sees_its_end: ClassVar[bool] = True
     """Whether `close` is called before the task is committed."""
     _store: GroupStorage
-    """The storage of the grouping key that Spark has called for."""
+    """The storage of the grouping key of Spark's present call."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._operator: KeyedProcessOperator | None = None
         self._run: QueryRun | None = None
         self._grouping_key: int | None = None
-        """For which Spark has called last."""
+        """The grouping key of Spark's last call."""
         self._home: Home | None = None
         self._former_watermark: int | None = None
         self._own_watermarks: dict[int, tuple[int, int]] = {}
-        """The former and the present watermark by each node that assigns times between operators."""
+        """The former and the present watermark of each node that assigns times between operators."""
 
     @tell_errors
     def close(self) -> None:
@@ -137,7 +138,7 @@ class KeyGroupTask:
         if operator is None:
             return
         try:
-            # All of its key groups are served, and nothing is committed: a failure fails the task.
+            # All key groups are served and nothing is committed yet, so a failure fails the task.
             operator.check_letters()
             if self._run is not None:
                 operator.rest()
@@ -150,7 +151,7 @@ class KeyGroupTask:
             OPEN_FUNCTIONS.keep(self._run, operator)
 
     def _wake(self, served: BatchResult, fired: int | None) -> None:
-        """Have Spark call the current key group at the time in its new head.
+        """Ask Spark to call the current key group at the time in its new head.
 
         Args:
             served: The heads before and after the micro-batch.
@@ -176,14 +177,14 @@ class KeyGroupTask:
     def _check_former(self, former: OperatorRecord) -> None:
         """Check that this host can continue from another program's record.
 
-        There is nothing to check on Spark 4, which itself refuses another time mode.
+        On Spark 4 there is nothing to check, because Spark itself refuses another time mode.
         """
 
     def _call_home(self, payloads: list[bytes]) -> list[Result]:
-        """Read the watermark of the micro-batch before from the home, and store the one of now.
+        """Read the watermark of the last micro-batch from the home, and store the current one.
 
         Returns:
-            The watermarks that Spark does not know, for operators behind.
+            The watermarks that Spark does not know, for the operators behind this one.
         """
         with self._guard() as operator:
             self._home = self._home or Home.of(payloads)
@@ -192,25 +193,25 @@ class KeyGroupTask:
             self._former_watermark = exchange_watermark(
                 self._store, operator.clock.watermark, where
             )
-            told = own_times_in(payloads)
+            reported = own_times_in(payloads)
             self._own_watermarks = {
                 assigner: raise_watermark(
-                    self._store, told.get(assigner, MIN_WATERMARK), position, where
+                    self._store, reported.get(assigner, MIN_WATERMARK), position, where
                 )
                 for position, assigner in enumerate(self._plan.own_times)
             }
-            if not told:
+            if not reported:
                 return []
-            records: list[Any] = sorted(told.items())
-            parcel = StageRecord(Address(OWN_TIMES, 0), dump(records))
-            return list(pass_on([wrap_to_pass(parcel.to_bytes())]))
+            records: list[Any] = sorted(reported.items())
+            record = StageRecord(Address(OWN_TIMES, 0), dump(records))
+            return list(pass_on([wrap_to_pass(record.to_bytes())]))
 
     def _check_home(self) -> None:
         if self._home is not None and self._grouping_key is not None:
             self._home.check_holds(self._grouping_key)
 
     def know_as(self, other: KeyGroupTask) -> None:
-        """Take over the watermark that another operator of the task read at their common home."""
+        """Take over the watermark that another operator of the task read from their common home."""
         self._home, self._former_watermark = other._home, other._former_watermark
         self._own_watermarks = other._own_watermarks
 
@@ -259,7 +260,7 @@ class KeyGroupTask:
         with self._guard() as operator:
             passing, payloads = divide_payloads(payloads)
             if not payloads and not passing:
-                served_at = None  # called for its timers, of which no registry tells
+                served_at = None  # called for timers, and no registry has noted this call
             if self._plan.own_time is not None and operator.clock.watermark != MAX_WATERMARK:
                 operator.clock.watermark = self._own_watermark()[1]
             early, records = self._read(payloads)
@@ -293,7 +294,7 @@ class KeyGroupTask:
             )
             if served is not None:
                 self._wake(served, None)
-                operator.metrics.take()  # the first batch tells of its own work
+                operator.metrics.take()  # so the first batch reports only its own work
                 operator.group.cache()
 
     def _read(self, payloads: list[bytes] | None) -> tuple[PreWatermarkRecords, Records]:
@@ -303,7 +304,7 @@ class KeyGroupTask:
         if plan.reader.before_watermark is None:
             return NO_PRE_WATERMARK_RECORDS, plan.reader.read_payloads(packed)
         if plan.own_time is not None:
-            # What comes in a micro-batch makes its watermark, so all of it comes before.
+            # The elements of a micro-batch make its watermark, so all of them come before it.
             return PreWatermarkRecords(
                 plan.reader.read_payloads(packed), self._own_watermark()[0]
             ), NO_RECORDS
@@ -316,7 +317,7 @@ class KeyGroupTask:
         return PreWatermarkRecords(early, self._former_watermark), records
 
     def _own_watermark(self) -> tuple[int, int]:
-        """Return the former and the present watermark of times that were assigned behind an operator."""
+        """Return the former and the present watermark of reassigned timestamps."""
         self._check_home()
         found = self._own_watermarks.get(self._plan.own_time or 0)
         if found is None:
@@ -339,13 +340,13 @@ class KeyGroupTask:
 def _without_home() -> SparkSetupError:
     return SparkSetupError(
         "an operator behind another one needs the former watermark before its first "
-        "records, got no call for it; set spark.sql.shuffle.partitions to the number that "
+        "records, got records first; set spark.sql.shuffle.partitions to the number that "
         "the checkpoint was begun with"
     )
 
 
 def of_checkpoint(plan: Plan) -> Plan:
-    """Return a task's plan with the numbers of tasks and key groups of its checkpoint."""
+    """Return a plan with the numbers of tasks and key groups that its checkpoint has."""
     # Spark keeps the number of partitions that a checkpoint was begun with, whatever the session
     # says at a restart.  The driver does not know the checkpoint when it makes the plan; a task does.
     partitions = partitions_of_state(TaskContext.get())
@@ -357,19 +358,19 @@ def of_checkpoint(plan: Plan) -> Plan:
 
 
 def task_of(plan: Plan, context: TaskContext | None, grouping_key: int | None = None) -> TaskInfo:
-    """Return the task of a plan that runs here.
+    """Return the task of a plan that runs in this worker.
 
     Args:
         plan: The plan of the query, as `of_checkpoint` returns it.
-        context: Spark's context of the task, or None where no task runs.
-        grouping_key: One for which the task is called, in a stream.
+        context: Spark's context of the task, or None if no task runs.
+        grouping_key: A grouping key that Spark calls the task for, in a stream.
     """
     if context is None:
         return plan.task
     index = context.partitionId()
     if grouping_key is not None and partitions_of_state(context) is not None:
-        # Behind a union Spark's number of a task is not that of its partition: it begins where those
-        # of the other branch end, which may be another number in each micro-batch.
+        # Behind a union, the number of a task is not the number of its partition: Spark counts on
+        # from the tasks of the other branch, and their number may change with each micro-batch.
         index = index_of(grouping_key, plan.task.parallelism)
     batch = context.getLocalProperty("streaming.sql.batchId")
     return attrs.evolve(
@@ -391,12 +392,12 @@ def open_operator(
     Args:
         plan: The plan of the query.
         task: The task that it serves first.
-        owner: The name of its working state.
-        refused_timers: Domains whose timers the host cannot fire, with the remedy.
+        owner: The name under which working state is cached.
+        refused_timers: An error with the remedy for each domain whose timers the host cannot fire.
 
     Raises:
         UserFunctionError: The function could not be opened.
-        DeclarationValueError: State would have to be unpickled, which is refused.
+        DeclarationValueError: State would have to be unpickled, and pickle is not allowed.
     """
     operator = make_keyed_operator(
         OperatorDeclaration(
@@ -408,7 +409,7 @@ def open_operator(
             refused_timers=refused_timers,
             side_outputs_read=plan.layout.sides,
             broadcast_states=plan.broadcast_states,
-            # A worker's environment may refuse what the driver's did not.
+            # The environment of a worker may forbid pickle although the driver's does not.
             allow_pickle=pickle_allowed(plan.allow_pickle),
             timed_outputs=plan.timed_outputs,
             on_error=plan.on_error,
@@ -424,8 +425,8 @@ def open_operator(
 MAX_OPEN = 8
 """The most functions that wait in a worker, unless its query has more operators."""
 
-Told = tuple[tuple[str, int], ...]
-"""The facts of a task that a function has asked for, by name."""
+_Facts = tuple[tuple[str, int], ...]
+"""The facts about its task that a function has asked for, by name."""
 
 _log = logging.getLogger(__name__)
 
@@ -462,7 +463,7 @@ class OpenFunctions:
     """Operators with an open function, the least recently used closed first."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[tuple[QueryRun, Told], KeyedProcessOperator] = OrderedDict()
+        self._waiting: OrderedDict[tuple[QueryRun, _Facts], KeyedProcessOperator] = OrderedDict()
 
     def take(self, run: QueryRun, task: TaskInfo) -> KeyedProcessOperator | None:
         """Remove and return an operator that can serve a task, or None."""
@@ -498,13 +499,13 @@ def _close(operator: KeyedProcessOperator) -> None:
     try:
         operator.close()
     except PyflinklikeError:
-        # This call is of another task, which must not fail for it.
+        # This call belongs to another task, and that task must not fail.
         _log.exception("a function could not be closed after its last task")
 
 
 OPEN_FUNCTIONS = OpenFunctions()
 """The open functions of this process."""
-# Spark's daemon ends its workers by os._exit; where there is no daemon a worker ends as any program.
+# Spark's daemon ends its workers by os._exit.  Without a daemon, a worker ends as any program does.
 atexit.register(OPEN_FUNCTIONS.close_all)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timer by which Spark calls a key group although it has no records.
+"""The timer that makes Spark call a key group although it has no records.
 
 Spark holds one timer per key group.  The operator's own queues decide which of the function's
-timers fire then.  What calls a key group in each time mode:
+timers fire then.  The time mode of the query decides when Spark calls a key group:
 
 | mode           | chosen when                          | event timers       | processing timers  |
 |----------------|--------------------------------------|--------------------|--------------------|
@@ -10,10 +10,10 @@ timers fire then.  What calls a key group in each time mode:
 | EventTime      | `event_time` is given                | as the watermark moves | refused; in jobs see below |
 | ProcessingTime | the function has processing timers   | at every trigger   | at every trigger   |
 
-A job of the DataStream API may have processing timers in the mode EventTime.  The processing time is that
-of a micro-batch, so a due timer fires when its key group is called for records.  One that does not end
-calls all key groups at every trigger (`pyflink._spark`).  One that ends calls each key group with such timers
-at its end, where what is due fires, and what is not due is dropped, as in Flink.
+A job of the DataStream API may have processing timers in the mode EventTime.  The processing time is
+the time of the micro-batch, so a due timer fires when its key group is called for records.  An
+unbounded job calls all key groups at every trigger (`pyflink._spark`).  A bounded job calls each key
+group with such timers at its end: due timers fire and the others are dropped, as in Flink.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Times(Protocol):
 
     @property
     def processing_time(self) -> int:
-        """The wall clock."""
+        """The wall clock at the beginning of the micro-batch."""
 
     @property
     def watermark(self) -> int:
@@ -51,8 +51,8 @@ def find_timer_scheduling(mode: TimeMode, *, has_own_time: bool = False) -> Time
 
     Args:
         mode: The time mode of the query.
-        has_own_time: Whether the operator has a watermark that Spark does not know: then a task before
-            it calls all key groups, and Spark only calls them at the end.
+        has_own_time: Whether the operator has a watermark that Spark does not know.  Then a task
+            before it calls all key groups, and Spark calls them only at the end.
     """
     if has_own_time:
         return TimerScheduling(mode.domain(), _at_the_end)
@@ -64,12 +64,12 @@ def find_timer_scheduling(mode: TimeMode, *, has_own_time: bool = False) -> Time
 def find_wanted_call(
     mode: TimeMode, times: Times, earliest: Mapping[TimeDomain, int]
 ) -> int | None:
-    """Return the time in ms at which a key group must be called at the latest; None for never.
+    """Return the latest time in ms at which to call a key group; None if it needs no call.
 
     Args:
         mode: The time mode of the query.
         times: The times of the micro-batch that served the group, or of a later one.
-        earliest: The time of the first timer in ms, by domain; without a timer no entry.
+        earliest: The time of the first timer in ms, by domain; a domain without timers is missing.
     """
     event = earliest.get(TimeDomain.EVENT_TIME)
     if mode is TimeMode.EVENT_TIME:
@@ -81,12 +81,12 @@ def find_wanted_call(
 
 
 def replace_timer(handle: StatefulProcessorHandle, served: BatchResult, fired: int | None) -> None:
-    """Have Spark call the current key group at the time in its new head.
+    """Ask Spark to call the current key group at the time in its new head.
 
     Args:
         handle: Spark's handle of the current key group.
         served: The heads before and after the micro-batch.
-        fired: Expiry of the Spark timer that is being handled, in ms, or None.
+        fired: The expiry in ms of the Spark timer that Spark is handling now, or None.
     """
     former, wake_at = _wake_of(served.former), _wake_of(served.head)
     if wake_at == former:
@@ -121,11 +121,11 @@ def _at_the_end(operator: KeyedProcessOperator, sweep_at: int | None) -> int | N
 def _as_watermark_moves(
     times: Times, event: int | None, processing: int | None, sweep_at: int | None
 ) -> int | None:
-    # A timer that is still due was registered by on_timer, and waits until its clock moves on: for
-    # a time that has come, Spark would call again in this very micro-batch.
+    # If a timer is still due, on_timer has registered it, and it waits until its clock moves on.
+    # For a time that has come, Spark would call again in this very micro-batch.
     if times.watermark == MAX_WATERMARK:
-        return None  # it moves no more
-    # Before the first event Spark's watermark is 0, ours is far below it.
+        return None  # the watermark cannot move any more
+    # Before the first event, Spark's watermark is 0, and ours is far below it.
     at_end = None if processing is None else ENDED
     wake_at = _earlier(
         event, _earlier(sweep_at, at_end, at_least=1), at_least=max(times.watermark + 1, 1)
@@ -136,12 +136,12 @@ def _as_watermark_moves(
 def _at_triggers(
     times: Times, event: int | None, processing: int | None, sweep_at: int | None
 ) -> int | None:
-    # Spark calls by the processing time alone here: any event timer needs the next micro-batch,
-    # for its watermark may fire the timer.
+    # In this mode Spark calls by processing time alone.  A key group with an event timer is called
+    # in the next micro-batch, because the watermark of any micro-batch may fire the timer.
     next_batch = times.processing_time + 1
     if event is not None:
         return next_batch
-    # As above: a timer that is still due waits for the next micro-batch.
+    # A timer that is still due waits for the next micro-batch, as above.
     return _earlier(processing, sweep_at, at_least=next_batch)
 
 

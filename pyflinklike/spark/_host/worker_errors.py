@@ -2,16 +2,16 @@
 """Errors that a worker raises, in the form in which Spark should show them.
 
 If a task fails, PySpark's worker writes the traceback as text, and the driver shows that text
-somewhere within its own error.  This is `handle_worker_exception` in
+somewhere within its own error.  `handle_worker_exception` does this in
 https://github.com/apache/spark/blob/master/python/pyspark/util.py.  Python writes a chain of errors
 with the first cause on top, so our sentence would stand below the user's traceback.  To put it
 first, an error is raised again once it is past all our frames, from a cause that is its own sentence
 without a traceback:
 
     pyflinklike.errors.UserFunctionError: Count.process_element failed for key 'a' ...
-    (the frames of PySpark's worker, where it shows them)
+    (the frames of PySpark's worker, if it shows them)
     pyflinklike.errors.UserFunctionError: Count.process_element failed for key 'a' ...
-    (where it came from: the traceback of the user's code)
+    (its origin: the traceback of the user's code)
 
 The user's traceback is a note of the error.  Python 3.10 shows no notes, so there it is part of the
 message.
@@ -36,10 +36,10 @@ R = TypeVar("R")
 
 
 def tell_errors(call: Callable[P, R]) -> Callable[P, R]:
-    """Have a call raise errors of ours as Spark should show them."""
+    """Return a call that raises our errors in the form that Spark should show."""
 
     @functools.wraps(call)
-    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+    def reporting(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return call(*args, **kwargs)
         except PyflinklikeError as error:
@@ -47,14 +47,14 @@ def tell_errors(call: Callable[P, R]) -> Callable[P, R]:
         headline = _note_cause(failure)
         raise failure.with_traceback(None) from headline
 
-    return told
+    return reporting
 
 
 def tell_errors_of_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
     """Do the same for a call that returns an iterator, which fails while it is read."""
 
     @functools.wraps(call)
-    def told(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+    def reporting(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
         try:
             yield from call(*args, **kwargs)
         except PyflinklikeError as error:
@@ -64,12 +64,12 @@ def tell_errors_of_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[
         headline = _note_cause(failure)
         raise failure.with_traceback(None) from headline
 
-    return told
+    return reporting
 
 
 def _note_cause(error: PyflinklikeError) -> PyflinklikeError:
     """Return the cause from which an error is raised; the error gets a note with its origin."""
-    # Spark's worker writes what is raised as UTF-8, and fails itself where it cannot.
+    # Spark's worker writes the error as UTF-8, and fails itself if it cannot.
     error.args = tuple(as_utf8(each) if isinstance(each, str) else each for each in error.args)
     headline = type(error)(*error.args)
     notes, error.__notes__ = map(as_utf8, getattr(error, "__notes__", ())), []
@@ -84,7 +84,7 @@ def _note_cause(error: PyflinklikeError) -> PyflinklikeError:
 
 
 def _origin(error: PyflinklikeError) -> str:
-    """Format the traceback from the first frame of the user's code on; all of it without one."""
+    """Format the traceback from the user's first frame on, or all of it if no frame is the user's."""
     root = error.__cause__ or error
     first = trace = root.__traceback__
     while trace is not None and is_ours(trace.tb_frame):

@@ -44,10 +44,10 @@ class DeclaredOutputs:
         """Read the arguments of `process`.
 
         Args:
-            df: The keyed DataFrame.
+            df: The keyed DataFrame, whose session parses DDL.
             key_columns: The columns by which it is keyed.
             output_type: The type of the main output.
-            side_outputs: Tags, with types where these are not the tags' own.
+            side_outputs: The tags, or a mapping that gives a type (or None) for each tag.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: A type cannot become columns.
@@ -70,12 +70,12 @@ class DeclaredOutputs:
 
         Args:
             on_error: As the user gave it.
-            key_fields: The columns of the key; none where records have no key.
+            key_fields: The columns of the key; empty if records have no key.
 
         Raises:
             DeclarationTypeError: It is not `DeadLetters`.
-            DeclarationValueError: Its tag is that of another output, or a column of the key has the
-                name of one of its columns.
+            DeclarationValueError: Another output has the same tag, or a column of the key has the
+                name of a column of dead letters.
         """
         given: Any = on_error
         if not isinstance(given, DeadLetters):
@@ -84,7 +84,7 @@ class DeclaredOutputs:
         tag_id = on_error.tag.tag_id
         if tag_id in self.sides:
             msg = (
-                f"dead letters need a side output of their own, got the tag {tag_id!r} in "
+                f"the tag of dead letters declares their side output, got {tag_id!r} in "
                 "side_outputs, too; leave it out there"
             )
             raise DeclarationValueError(msg)
@@ -94,8 +94,8 @@ class DeclaredOutputs:
         taken = sorted({each.name for each in keys} & {each.name for each in letter})
         if taken:
             msg = (
-                f"dead letters have columns of their own behind those of the key, got the key "
-                f"columns {taken}; rename them before key_by"
+                f"key columns must not have the names of the columns of dead letters, got {taken}; "
+                "rename them before key_by"
             )
             raise DeclarationValueError(msg)
         return attrs.evolve(self, sides={**self.sides, tag_id: st.StructType([*keys, *letter])})
@@ -114,8 +114,8 @@ class DeclaredOutputs:
             mark: Marks the event-time column.
             time_zone: The time zone of the Spark session.
             operator: The operator's name, for messages.
-            before_watermark: Name of a column to add, true for outputs that came before the
-                watermark, or None.
+            before_watermark: Name of a column to add, which is true for outputs that came before
+                the watermark; None to add no column.
 
         Raises:
             DeclarationTypeError: The name of that column is not a str.

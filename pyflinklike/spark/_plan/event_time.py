@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The column of event time, of the records and of the result.
 
-Spark distinguishes two things.  The *watermark* of a query is made by a node of its plan,
-`withWatermark`; only one may stand on the way to a stateful operator: Spark refuses a second one,
-or never moves it.  A *mark* in the metadata of a column tells Spark's own operators (windows,
-deduplication, joins) that it holds the event time.  Every Python stage loses the mark, ours as well
-as the user's.  So the plan is searched for a watermark, and the event-time column of the result is
-marked again.
+Spark distinguishes two things.  A node of the plan, `withWatermark`, makes the *watermark* of a
+query.  Only one such node may stand on the way to a stateful operator: Spark refuses a second one,
+or never moves its watermark.  A *mark* in the metadata of a column says to Spark's own operators
+(windows, deduplication, joins) that the column holds the event time.  Every Python stage loses the
+mark, ours as well as the user's.  So we search the plan for a watermark, and mark the event-time
+column of the result again.
 
-It is also searched for operators of ours with event time: an operator behind one must know which
-records came before the watermark (`plan.operator_chain`).
+We also search the plan for operators of ours with event time: an operator behind one must know which
+records came before the watermark (`_plan.operator_chain`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 WATERMARK_MARK = "spark.watermarkDelayMs"
-"""In the metadata of a column: it holds the event time, and the watermark has this delay in ms."""
+"""The metadata that marks the column of event time; its value is the watermark's delay in ms."""
 _NODE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w+)(?= |$)(.*)", re.MULTILINE)
 _LINE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w.*)$")
 _ALIAS = "SubqueryAlias "
@@ -54,13 +54,13 @@ _WATERMARK = "EventTimeWatermark"
 _WATERMARK_COLUMN = re.compile(r"^ (?:[0-9a-f-]{36}, )?(.*?)#\d+")
 _NO_WAY = (
     "event time cannot follow an operator through which Spark passes no watermark (one that uses "
-    "processing-time timers, and on PySpark 3.5 every one), got such an operator with a watermark "
-    "before it; put it last, or make two queries"
+    "processing-time timers, or any on PySpark 3.5), got such an operator with a watermark before "
+    "it; put it last, or make two queries"
 )
 _NO_PHASE = (
     "an operator with event time behind another one must know which records came before the "
-    "watermark, got a frame on whose way from the other process() that was lost; pass "
-    'output_before_watermark="<new column>" to that process(), keep the column in between, and '
+    "watermark, got a DataFrame that does not say so; pass "
+    'output_before_watermark="<new column>" to the other process(), keep the column in between, and '
     'pass before_watermark="<column>" here'
 )
 _UNITS = {
@@ -73,7 +73,7 @@ _UNITS = {
 }
 _DELAY = re.compile(rf"(\d+)\s*({'|'.join(_UNITS)})s?\b", re.IGNORECASE)
 _MONOTONOUS = "1 millisecond"
-"""The delay of Flink's for_monotonous_timestamps: a record at the latest time seen is not late."""
+"""The delay of Flink's for_monotonous_timestamps, so a record at the latest time seen is not late."""
 _STOPS = "FlatMapGroupsInPandasWithState"
 """The name of `applyInPandasWithState` in Spark's plans."""
 _explaining = threading.Lock()
@@ -85,13 +85,14 @@ def with_event_time(
     before_watermark: str | None = None,
     watermark_delay: str | None = None,
 ) -> DataFrame:
-    """Give a stream without a watermark one; return a batch unchanged.
+    """Declare a watermark on a stream without one; return a batch unchanged.
 
     Args:
-        df: The input of an operator.
+        df: The stream or batch that an operator reads.
         event_time: Name of its event-time column.
         before_watermark: Name of the column that is true for records before the watermark, or None.
-        watermark_delay: How late records may be, as `withWatermark` has it; None for monotonous times.
+        watermark_delay: How late records may be, as `withWatermark` takes it; None for monotonous
+            times.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: There is no such column, it does not hold
@@ -109,15 +110,15 @@ def with_event_time(
     _check_watermarks(df, event_time, way)
     if watermark_delay is not None:
         msg = (
-            "watermark_delay takes the place of withWatermark, got it for a stream that has a "
-            "watermark; declare it once, before the first operator"
+            "watermark_delay declares a watermark, got it for a stream that has one already; "
+            "declare it once, before the first operator"
         )
         raise DeclarationValueError(msg)
     return df
 
 
 def _check_watermarks(df: DataFrame, event_time: str, way: _Way) -> None:
-    """Check that the watermark of a stream is declared on its event time, as far as the plan shows.
+    """Check that the watermark of a stream is declared on its event time, if the plan shows this.
 
     Raises:
         DeclarationValueError: It is declared on another column.
@@ -136,7 +137,8 @@ def _check_watermarks(df: DataFrame, event_time: str, way: _Way) -> None:
         )
         raise DeclarationValueError(msg)
     if way.columns and event_time not in way.columns:
-        # The mark is lost in Python stages and in expressions, so the column may hold its times.
+        # Python stages and expressions lose the mark, so the column may hold the right times after
+        # all: a warning must do.
         warn_once(
             "timers and TTL go by the watermark, got "
             f"event_time={event_time!r} and a watermark on {way.columns[0]!r}; unless both hold "
@@ -148,10 +150,11 @@ def delay_of(watermark_delay: str | None) -> int:
     """Return how late records may be, in ms.
 
     Args:
-        watermark_delay: As `withWatermark` has it: "10 minutes"; None for monotonous times.
+        watermark_delay: A text such as "10 minutes", as `withWatermark` takes it; None for
+            monotonous times.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is no such text.
+        DeclarationTypeError, DeclarationValueError: It is not such a text.
     """
     if watermark_delay is None:
         return 1
@@ -170,7 +173,7 @@ def delay_of(watermark_delay: str | None) -> int:
 
 
 def find_delay(df: DataFrame, event_time: str | None) -> int | None:
-    """Return the delay in ms of the watermark of a stream; None where that cannot be told."""
+    """Return the delay in ms of the watermark of a stream; None if the stream does not show it."""
     marks = [field.metadata or {} for field in df.schema.fields if field.name == event_time]
     found = marks[0].get(WATERMARK_MARK) if marks else None
     return None if found is None else int(found)
@@ -187,8 +190,8 @@ def check_event_time(df: DataFrame, event_time: str) -> None:
     if isinstance(kind, st.TimestampNTZType):
         msg = (
             f"event_time must name a column of instants, got {event_time!r} of type timestamp_ntz, "
-            "which is another instant in every time zone; cast it to timestamp, which reads it in "
-            "the session's time zone (spark.sql.session.timeZone)"
+            "which means another instant in every time zone; cast it to timestamp, so that Spark "
+            "reads it in the session's time zone (spark.sql.session.timeZone)"
         )
         raise DeclarationTypeError(msg)
     if not isinstance(kind, st.TimestampType):
@@ -203,19 +206,19 @@ def has_watermark(df: DataFrame) -> bool:
     """Return whether a watermark is declared anywhere before a stream.
 
     Raises:
-        DeclarationValueError: One is declared behind another, or Spark stops it.
+        DeclarationValueError: One is declared behind another, or an operator stops it.
     """
     return _way_of(df).has_watermark
 
 
 @attrs.define
 class _Way:
-    """Findings on the way from the sources to a stream.
+    """The findings of a search from the sources to a stream.
 
     Args:
         has_watermark: Whether a watermark is declared.
         advances: Whether an operator of ours emits while the watermark moves.
-        columns: The columns of the watermarks, as they were called there.
+        columns: The columns of the watermarks, by their names at that point of the plan.
     """
 
     has_watermark: bool = False
@@ -224,14 +227,15 @@ class _Way:
 
 
 def _way_of(df: DataFrame) -> _Way:
-    """Search the way to a stream.
+    """Search the plan of a stream from its sources on.
 
     Raises:
-        DeclarationValueError: A watermark is declared behind another, or Spark stops it.
+        DeclarationValueError: A watermark is declared behind another, or an operator stops it.
     """
     plan = _explain(df).partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
     way: list[tuple[int, str]] = []
     found = _Way()
+    # `way` holds the nodes above the present one, by their indentation in the printed tree.
     for indent, name, rest in _NODE.findall(plan):
         while way and way[-1][0] >= len(indent):
             way.pop()
@@ -248,8 +252,8 @@ def _way_of(df: DataFrame) -> _Way:
             if _WATERMARK in [each for _, each in way]:
                 msg = (
                     "Spark takes one watermark on the way to a stateful operator, got a "
-                    "withWatermark behind another one; leave out the later one: the watermark "
-                    "passes through process() and every other operator"
+                    "withWatermark behind another one; leave out the later one, because the "
+                    "watermark passes through process() and every other operator"
                 )
                 raise DeclarationValueError(msg)
         way.append((len(indent), name))
@@ -277,7 +281,7 @@ class Leaf:
 def leaves_of(df: DataFrame) -> list[Leaf]:
     """Return the sources of a DataFrame."""
     plan = _explain(df).partition("== Analyzed Logical Plan ==")[2].partition("\n== ")[0]
-    # The first line has the columns; texts of a node may have lines of their own.
+    # The first line has the columns; a node with a long text may take several lines.
     _, _, tree = plan.strip("\n").partition("\n")
     nodes = [
         (len(found[1]), found[2])
@@ -300,7 +304,7 @@ def leaves_of(df: DataFrame) -> list[Leaf]:
 
 def _explain(df: DataFrame) -> str:
     # Spark prints the plan, and offers no other way to get it.  Standard output belongs to the whole
-    # process: one thread at a time takes it over, and only its own prints.
+    # process, so only one thread at a time takes it over, and it collects only its own prints.
     with _explaining:
         own = _OwnPrints(sys.stdout)
         with contextlib.redirect_stdout(own):
@@ -341,7 +345,7 @@ class EventTimeMark:
 
     Args:
         column: Name of the column; an output without it stays unmarked.
-        delay: The delay of the watermark in ms, which Spark shows in its plans.
+        delay: The delay of the watermark in ms.  Spark only shows it in its plans.
     """
 
     def __init__(self, column: str | None, delay: int = 0) -> None:
@@ -374,7 +378,7 @@ def event_time_mark(
     """Return the mark for the outputs of an operator.
 
     Args:
-        df: Its input, with the watermark.
+        df: The input of the operator, with its watermark.
         event_time: Name of the event-time column of the records, or None.
         output_event_time: The column of the outputs that the user named; None takes the name of
             `event_time`, if an output has a timestamp of that name.

@@ -6,9 +6,9 @@ operator emits while the watermark moves reaches the next operator before that w
 late there.  On Spark both operators see the watermark of a micro-batch at once, so each record must
 say on which side of the watermark it was emitted: its *phase*.
 
-A result has no column for phases.  A frame with such a column is remembered beside the result, and
-is read where `key_by` is given the result itself.  DataFrame code in between makes another frame,
-of which nothing is known; there the user asks for a column and keeps it.
+A result has no column for phases.  We remember a frame with such a column beside the result, and
+read that one if the user gives the result itself to `key_by`.  DataFrame code in between makes a
+frame that we know nothing about; then the user asks for a column and keeps it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, PHASE_MARK
 __all__ = ["keep_phases", "keep_phases_of_part", "mark_phases", "phase_columns", "without_phases"]
 
 _PHASED: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
-"""By result, the same frame with a column of phases."""
+"""The frame with a column of phases that belongs to each result."""
 
 
 def keep_phases(result: DataFrame, with_phases: DataFrame) -> None:
@@ -43,7 +43,7 @@ def keep_phases_of_part(
     Args:
         result: The result, with all outputs.
         part: One of its outputs.
-        taken: Makes that output of a result.
+        taken: Returns that output of a result.
     """
     if result in _PHASED:
         keep_phases(part, taken(_PHASED[result]))
@@ -56,8 +56,9 @@ def phase_columns(df: DataFrame) -> list[str]:
 
 
 def without_phases(schema: st.StructType) -> st.StructType:
-    """Return a schema in which no column is one of phases."""
-    # A program may declare the schema of its input for an output, whose values are the function's.
+    """Return a schema without the marks of columns of phases."""
+    # A program may declare the schema of its input for an output.  The function gives the values of
+    # the output, so they are no phases.
     fields = []
     for field in schema.fields:
         marks = field.metadata or {}
@@ -78,7 +79,7 @@ def mark_phases(
 
     Raises:
         DeclarationTypeError, DeclarationValueError: There is no such column, or it is not boolean;
-            or the frame has several columns of phases, and the user names none.
+            or the frame has several columns of phases and the user does not choose one.
     """
     if before_watermark is not None:
         _check_phase(df, before_watermark, watermarks_pass=watermarks_pass)
@@ -107,7 +108,7 @@ def _check_phase(df: DataFrame, column: Any, *, watermarks_pass: bool) -> None:
         raise DeclarationTypeError(msg)
     if df.isStreaming and not watermarks_pass:
         msg = (
-            "before_watermark needs PySpark 4, where a watermark passes through an operator, got "
-            f"{column!r} on PySpark 3.5; make two queries"
+            "before_watermark needs PySpark 4, because on PySpark 3.5 no watermark passes through an "
+            f"operator, got {column!r}; make two queries"
         )
         raise DeclarationValueError(msg)

@@ -35,7 +35,7 @@ class TimeMode(Enum):
     PROCESSING_TIME = "ProcessingTime"
 
     def domain(self) -> TimeDomain | None:
-        """Return the time by which Spark calls a key group without data; None if it never does."""
+        """Return the time domain by which Spark calls a key group without data, or None."""
         return {
             TimeMode.NONE: None,
             TimeMode.EVENT_TIME: TimeDomain.EVENT_TIME,
@@ -54,7 +54,7 @@ class TimeMode(Enum):
             former: The mode of the checkpoint.
             who: The operator, for the message.
         """
-        told = {
+        words = {
             TimeMode.NONE: ("without event_time and processing-time timers", "leave both out"),
             TimeMode.EVENT_TIME: (
                 "with event_time",
@@ -66,8 +66,8 @@ class TimeMode(Enum):
             ),
         }
         return IncompatibleStateError(
-            f"{who}: its checkpoint was begun {told[former][0]}, got a program {told[self][0]}; "
-            f"{told[former][1]} as before, or begin a new checkpoint with "
+            f"{who}: its checkpoint was begun {words[former][0]}, got a program {words[self][0]}; "
+            f"{words[former][1]} as before, or begin a new checkpoint with "
             "from_savepoint=read_savepoint(spark, <this checkpoint>)"
         )
 
@@ -78,8 +78,8 @@ class TimeMode(Enum):
             'pass event_time="<timestamp column>"'
         )
         processing = SparkSetupError(
-            "processing-time timers need Spark's processing-time mode, and the function's code "
-            "did not show that it uses them; pass processing_time_timers=True to process(), or in a job of "
+            "processing-time timers need Spark's processing-time mode, got a function whose code does "
+            "not show that it uses them; pass processing_time_timers=True to process(), or in a job of "
             "the DataStream API call register_processing_time_timer by this name in the function itself"
         )
         refused: dict[TimeMode, dict[TimeDomain, PyflinklikeError]] = {
@@ -91,7 +91,7 @@ class TimeMode(Enum):
 
 
 class StatePart(Protocol):
-    """The state of the key groups of one task, as it is written at the end of a batch."""
+    """The state of the key groups of one task, which it writes at the end of a batch."""
 
     def add(self, index: int, record: OperatorRecord, state: Segment, clock: Clock) -> None:
         """Write all state of one key group.
@@ -99,12 +99,12 @@ class StatePart(Protocol):
         Args:
             index: The number of the key group.
             record: The record of the operator, with the states that it has declared by now.
-            state: A snapshot that needs no other.
+            state: A snapshot that can be read without another one.
             clock: The clock of the operator at the end of the batch.
         """
 
     def finish(self) -> None:
-        """Make what was written count."""
+        """Make the written files part of the savepoint."""
 
     def abandon(self) -> None:
         """Delete the files of a task that failed."""
@@ -115,13 +115,13 @@ class BatchState(Protocol):
 
     @property
     def delay(self) -> int | None:
-        """How late records may be, in ms; None if they do not come in the order of event times."""
+        """How late records may be, in ms; None if they are not in the order of event times."""
 
     def open_part(self, execution: str) -> StatePart:
         """Begin to write the state of one task.
 
         Args:
-            execution: Spark's id of the action that runs the batch: a batch may be run twice.
+            execution: Spark's id of the action that runs the batch, because one may run it twice.
         """
 
 
@@ -130,10 +130,10 @@ class Plan:
     """The settings of an operator that workers need, pickled once per query.
 
     Args:
-        function: The user's function.
-        state_backend: Makes working state.
+        function: The user's function, not yet open.
+        state_backend: Makes the working state of key groups.
         key_type: The type of the keys.
-        task: The task, without index and attempt, which only a worker knows.
+        task: The task; only a worker knows its index and attempt.
         time_mode: The time mode of the query.
         reader: Reads records from payloads.
         layout: The layout of the outputs.
@@ -142,20 +142,20 @@ class Plan:
         allow_pickle: Whether state may be unpickled.
         broadcast_states: The states of the broadcast input, if there is one.
         timed_outputs: Whether outputs come to the layout with their times.
-        first_output: The number of its main output; operators at earlier places of the same state
+        first_output: The number of its main output; operators with a lower index in the same state
             operator have the numbers before.
         saved: The declarations of the states in the savepoint that the query begins with.
-        calls_all_key_groups: Whether processing timers fire in event-time mode, since the host calls key groups
-            for them.
-        own_time: The number of the node, behind another operator, that assigns the times of its elements
-            and so makes its watermark; None if Spark makes it.
-        own_times: The same of all operators that share the state operator, in order.
-        key_groups: Makes the number of key groups of the number of Spark's partitions; None where
+        calls_all_key_groups: Whether processing timers fire in event-time mode, because the host
+            calls key groups for them.
+        own_time: The number of the node behind another operator that reassigns the timestamps of
+            the elements, and so makes the watermark; None if Spark makes it.
+        own_times: The `own_time` of all operators that share the state operator, in order.
+        key_groups: Returns the number of key groups for a number of Spark's partitions; None if
             the program gives the number, or the session does not show its partitions.
         on_error: Makes dead letters of records and timers on which the function raises.
-        drop_states: The names of states that leave the log.
+        drop_states: The names of states to remove from the log.
         history: Writes the state of the operator at the end of a batch; None to keep no state.
-        least_watermark: The watermark of the history with which a stream begins, in ms.
+        least_watermark: The watermark in ms of the batch whose state a stream begins with.
     """
 
     function: Function
@@ -189,7 +189,7 @@ class Plan:
         return refused
 
     def show_key(self, key: Any) -> Any:
-        """Return the user's form of the key of an output; None if it has no key."""
+        """Return the user's form of the key of an output; None if the output has no key."""
         return None if key is GROUP_KEY else self.key_type.thaw_key(key)
 
     def tells_phases(self) -> bool:
@@ -199,9 +199,9 @@ class Plan:
         return self.reader.before_watermark is not None or self.time_mode is TimeMode.EVENT_TIME
 
     def keeps_former_watermark(self) -> bool:
-        """Return whether the operator must know the watermark of the micro-batch before."""
+        """Return whether the operator must know the watermark of the last micro-batch."""
         return self.reader.before_watermark is not None and self.time_mode is not TimeMode.NONE
 
 
 Initial = list[tuple[int, bytes]] | DataFrame | None
-"""The state that a stream begins with: grouping keys with registry or segment; None for no state."""
+"""The state that a stream begins with: grouping keys with a registry or segment; None for no state."""

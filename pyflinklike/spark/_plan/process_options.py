@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of operators over keyed DataFrames, and the checks of what `process` is given.
+"""The options of operators over keyed DataFrames, and the checks of the arguments of `process`.
 
-A method that makes an operator takes its options by keyword, as one of the TypedDicts here: so type
-checkers and editors know each option.  `KeyedDataFrame.process` explains them.  What the caller gave
-becomes one `ProcessOptions`, the only place of the defaults.
+A method that makes an operator takes its options by keyword, as one of the TypedDicts here, so type
+checkers and editors know each option.  `KeyedDataFrame.process` explains them.  The given options
+become one `ProcessOptions`, and only that class has the defaults.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class KeyedOptions(CommonOptions, total=False):
 
 
 class ElementOptions(KeyedOptions, total=False):
-    """The options of operators over one input whose results have no time of their own."""
+    """The options of operators over one input that do not set the time of their results."""
 
     output_event_time: str | None
 
@@ -124,7 +124,7 @@ class ProcessOptions:
     """The options of one operator, in the order in which signatures show them."""
 
     event_time: Any = None
-    """A name or, for two inputs, also a pair of names: the TypedDicts say which."""
+    """A name; for two inputs also a pair of names.  The TypedDicts say which one is allowed."""
     state_backend: StateBackend | None = None
     max_parallelism: int | None = None
     uid: str | None = None
@@ -136,7 +136,7 @@ class ProcessOptions:
     watermark_delay: str | None = None
     output_event_time: str | None = None
     before_watermark: Any = None
-    """As `event_time`."""
+    """A name, or a pair of names as for `event_time`."""
     output_before_watermark: str | None = None
     arrival_order: bool = False
     allow_pickle: bool = True
@@ -145,10 +145,10 @@ class ProcessOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any], allowed: type) -> ProcessOptions:
-        """Collect the options that a method was given.
+        """Collect the options of one call of a method.
 
         Args:
-            options: By name.
+            options: The given options by name.
             allowed: The TypedDict of the options that the method takes.
 
         Raises:
@@ -158,7 +158,7 @@ class ProcessOptions:
 
 
 MAX_KEY_GROUPS = 32_768
-"""Flink's limit."""
+"""The greatest number of key groups: Flink's limit for the parallelism."""
 _dumps: Any = cloudpickle.dumps
 
 
@@ -184,12 +184,12 @@ def check_columns(df: DataFrame) -> None:
     """Check that the columns of a DataFrame can be carried to a function.
 
     Raises:
-        DeclarationValueError: A name is the runtime's own, or Spark cannot take it.
+        DeclarationValueError: A name belongs to a system column, or Spark cannot take it.
     """
     own = {KEY_GROUP, BATCH_TIME, ARRIVAL, BEFORE_WATERMARK, LAST_WATERMARK}
     reserved = own & set(df.columns)
     if reserved:
-        msg = f"columns {sorted(reserved)} are the runtime's own, got them in {df.columns}"
+        msg = f"columns {sorted(reserved)} are system columns, got them in {df.columns}"
         raise DeclarationValueError(f"{msg}; rename them")
     unusable = [name for name in df.columns if "." in name or "`" in name]
     if unusable:
@@ -220,8 +220,8 @@ def check_dropped(
     """Return the names of the states that a stream drops.
 
     Raises:
-        DeclarationTypeError: It is no list of names.
-        DeclarationValueError: The state is not that of a checkpoint.
+        DeclarationTypeError: It is not a list of names.
+        DeclarationValueError: The query does not continue from a checkpoint.
     """
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
         msg = f"drop_states takes a list of names, got {short_repr(names)}"
@@ -233,20 +233,20 @@ def check_dropped(
             raise DeclarationTypeError(f'{msg}; write drop_states=["old"]')
     if found and not is_streaming:
         msg = f"drop_states takes states out of a stream's checkpoint, got {list(found)} in a batch"
-        raise DeclarationValueError(f"{msg}, which keeps no state; leave it out")
+        raise DeclarationValueError(f"{msg}, which has no checkpoint; leave it out")
     if found and savepoint is not None:
         msg = (
             f"drop_states takes states out of the checkpoint, got {list(found)} and from_savepoint"
         )
         raise DeclarationValueError(
-            f"{msg}; leave from_savepoint out where the checkpoint is there already, and for a new "
-            "one give from_savepoint=Savepoint.read(spark, ...).remove_state(...)"
+            f"{msg}; leave from_savepoint out if the checkpoint exists, and for a new one pass "
+            "from_savepoint=Savepoint.read(spark, ...).remove_state(...)"
         )
     return found
 
 
 def check_backend(state_backend: Any) -> StateBackend:
-    """Return a state backend that is one.
+    """Return a state backend if it is one.
 
     Raises:
         DeclarationTypeError: It is not a state backend.
@@ -266,9 +266,9 @@ def check_function(
     """Check that a function is of the kind that a stream takes.
 
     Args:
-        function: The user's function.
-        kind: The class, or the classes of which it must be one.
-        stream: The name of the stream's class.
+        function: The object that the user gave as a function.
+        kind: The class that it must have, or several to choose from.
+        stream: The name of the stream's class, for messages.
 
     Raises:
         DeclarationTypeError: It is not.
@@ -297,7 +297,8 @@ def check_pickle(function: Function) -> None:
             for name, value in vars(function).items()
             if not _pickles(value)
         )
-        where = f"its attribute {held}" if held else "what it refers to"
+        # Without such an attribute, a global or a closure of the function is to blame.
+        where = f"its attribute {held}" if held else "the globals and closures that it uses"
         msg = (
             f"a function must pickle to reach the workers, got {type(function).__qualname__} "
             f"whose pickling fails ({shown_message(error)}): look at {where}; "
@@ -307,7 +308,7 @@ def check_pickle(function: Function) -> None:
 
 
 def holds_accumulators(function: Function) -> bool:
-    """Return whether a function holds accumulators of Spark, which belong to one task."""
+    """Return whether a function holds accumulators of Spark, which belong to a single task."""
     finder: Any = _AccumulatorFinder
     pickler = finder(io.BytesIO())
     pickler.dump(function)

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requirements of Spark on the driver: Java, and packages in versions that go together.
+"""Spark's requirements on the driver: Java, and packages in versions that go together.
 
-PySpark declares none of its packages as its own requirements.  A missing or old one shows late: in
-a worker's traceback, or as an ImportError that names neither the package nor its version.  Checked
-here, it is one sentence with the remedy, before anything starts.  PySpark knows best which versions
-it needs: its own checks are called, and its generated code is imported.  A table of versions here
-would have to follow it.
+PySpark declares none of the packages that it imports as a requirement.  A missing or old one shows
+late: in a worker's traceback, or as an ImportError that names neither the package nor its version.
+The check here gives one sentence with the remedy, before anything starts.  PySpark knows best which
+versions it needs, so we call its own checks and import its generated code.  A table of versions here
+would have to follow each release of PySpark.
 
 If Java is missing or too old, Spark fails with a stack trace or a class file version.  `check_java`
-looks where Spark's launcher looks: only in `JAVA_HOME` if that is set, else on `PATH`.
+searches as Spark's launcher does: only in `JAVA_HOME` if that is set, else on `PATH`
+(https://github.com/apache/spark/blob/master/bin/spark-class).
 """
 
 from __future__ import annotations
@@ -70,17 +71,15 @@ def packages_checked() -> Iterator[None]:
     try:
         yield
     except _refusal() as error:
-        msg = (
-            f"{_pyspark()} needs other packages than there are, got {_first_line(error)}; {_REMEDY}"
-        )
+        msg = f"{_pyspark()} needs other packages, got {_first_line(error)}; {_REMEDY}"
         raise RequirementError(msg) from error
 
 
 @functools.cache  # errors are not cached: a notebook's user may have put them right meanwhile
 def check_protobuf() -> None:
-    """Check that protobuf is there, and not older than PySpark's generated code.
+    """Check that protobuf is installed and fits PySpark's generated code.
 
-    `transformWithState` speaks protobuf, which no requirement of PySpark names.
+    `transformWithState` speaks protobuf, but PySpark does not declare protobuf as a requirement.
 
     Raises:
         RequirementError: It is missing or too old, or too new.
@@ -134,7 +133,7 @@ def check_java(environ: Mapping[str, str] = os.environ) -> int:
     """Return the major version of the Java that Spark would run on.
 
     Args:
-        environ: Has `JAVA_HOME` and `PATH`.
+        environ: The environment, with `JAVA_HOME` and `PATH` if they are set.
 
     Raises:
         SparkSetupError: There is no Java, it cannot be run, or it is too old.
@@ -147,10 +146,10 @@ def check_java(environ: Mapping[str, str] = os.environ) -> int:
     except (OSError, subprocess.TimeoutExpired) as problem:
         msg = f"{_RULE}, but {java!r} cannot be run ({problem}); {_JAVA_REMEDY}"
         raise SparkSetupError(msg) from problem
-    # Java 8 to 21 all tell their version on stderr.
+    # Java 8 to 21 all print their version on stderr.
     version = parse_java_version((run.stderr + run.stdout).decode(errors="replace"))
     if version is None:
-        msg = f"{_RULE}, but {java!r} does not tell its version; {_JAVA_REMEDY}"
+        msg = f"{_RULE}, but {java!r} does not print its version; {_JAVA_REMEDY}"
         raise SparkSetupError(msg)
     if version < MINIMUM_JAVA:
         msg = f"{_RULE}, but {java!r} is Java {version}; {_JAVA_REMEDY}"
@@ -161,7 +160,7 @@ def check_java(environ: Mapping[str, str] = os.environ) -> int:
 def parse_java_version(text: str) -> int | None:
     """Return the major version in the output of `java -version`, or None.
 
-    Up to Java 8 the major version stands second (`1.8.0_392`), since then first
+    Up to Java 8 the major version is the second number (`1.8.0_392`); since Java 9 it is the first
     (`17.0.15`, `21-ea`).
     """
     found = _VERSION.search(text)
@@ -176,7 +175,7 @@ def _find_java(environ: Mapping[str, str]) -> str:
             msg = f"{_RULE}, but JAVA_HOME is {home!r}, which has no bin/java; {_JAVA_REMEDY}"
             raise SparkSetupError(msg)
         return java
-    # An empty PATH is no PATH: shutil.which would fall back on the process's own for None.
+    # An empty PATH here means no PATH.  For None, shutil.which would search the process's own.
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path is None:
         msg = f"{_RULE}, but there is no java on PATH; {_JAVA_REMEDY}"

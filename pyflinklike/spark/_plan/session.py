@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The session of a query: the settings that it needs, and the code that its workers import.
 
-A setting at its default is changed; a choice of the user's that rules keyed state out is an error.
+We change a setting that has its default.  If the user has chosen a value that rules keyed state out,
+that is an error.
 
 Before the first micro-batch, `transformWithState` asks the processor for its states in a Python
 worker *on the driver*.  Spark sets up shipped files (`--py-files`, `--archives`, `addPyFile`) for
-the workers of executors and forgets this one: its path has none of the files, and a
-`spark.pyspark.python` within an archive does not exist where it is started.  `reach_driver_worker`
-makes up for that with the public parts of a running `SparkContext`: `environment`, with which all
-workers start, `addPyFile` and `SparkFiles`.
+the workers of executors and forgets this one: the files are not on its path, and a
+`spark.pyspark.python` within an archive does not exist in its working directory.
+`reach_driver_worker` makes up for that with the public parts of a running `SparkContext`:
+`environment`, which all workers start with, `addPyFile` and `SparkFiles`.
 """
 
 from __future__ import annotations
@@ -67,22 +68,22 @@ _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enab
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _NOT_REPLACING = "FileSystemBasedCheckpointFileManager"
 _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-# Before, a query that has the other format than its checkpoint is refused at a restart, in Spark's
-# words: there a note would do harm.
+# An earlier Spark refuses to restart a query if the setting differs from its checkpoint's format.
+# A user who followed our note there could not restart the old queries.
 _FORMAT_FROM = (4, 3)
 
 _log = logging.getLogger("pyflinklike.spark")
 
 
 def prepare_session(spark: SparkSession) -> None:
-    """Have the session store streaming state in RocksDB, which `transformWithState` demands.
+    """Make the session store streaming state in RocksDB, as `transformWithState` demands.
 
-    A session that does not show a setting is trusted: Spark itself refuses another provider when
+    If a session does not show a setting, we trust it: Spark itself refuses another provider when
     the stream starts.
 
     Raises:
-        SparkSetupError: The session has another state store provider, or does not let us change a
-            setting; the message then names every setting.  Or its checkpoints do not replace files.
+        SparkSetupError: The session has another state store provider, or its checkpoints do not
+            replace files, or it does not let us change a setting; the message names every setting.
     """
     check_file_manager(spark)
     provider = _read_setting(spark, _PROVIDER) or ""
@@ -102,7 +103,7 @@ def prepare_session(spark: SparkSession) -> None:
         needed = " and ".join(f"{name} to be {value}" for name, value in refused.items())
         flags = " ".join(f'--conf "{name}={value}"' for name, value in refused.items())
         msg = (
-            f"keyed state on a stream needs {needed}, and this session does not let us set that; "
+            f"keyed state on a stream needs {needed}, got a session that does not let us set that; "
             f"start its cluster, or the server of Spark Connect, with {flags}"
         )
         raise SparkSetupError(msg)
@@ -114,29 +115,29 @@ def check_file_manager(spark: SparkSession) -> None:
     Raises:
         SparkSetupError: The session has a file manager that does not.
     """
-    # Its rename returns false where the file exists, and Spark takes that for success: the state
-    # of the second attempt stays in memory alone, and the next micro-batch is added to the files
-    # of the first one.
+    # The rename of such a manager returns false if the file exists, and Spark takes that for
+    # success.  So the state of the second attempt stays only in memory, and the next micro-batch
+    # is added to the files of the first attempt.
     manager = _read_setting(spark, _MANAGER) or ""
     if manager.endswith(_NOT_REPLACING):
         msg = (
             "keyed state on a stream needs checkpoint files that are replaced when a micro-batch is "
-            f"done again, got {_MANAGER}={manager}, which leaves the former ones and breaks the "
+            f"repeated, got {_MANAGER}={manager}, which keeps the old files and breaks the "
             f'checkpoint at the second restart; call spark.conf.unset("{_MANAGER}")'
         )
         raise SparkSetupError(msg)
 
 
 def note_checkpoint_format(spark: SparkSession) -> None:
-    """Note in the log, once, that a new checkpoint is safer in Spark's second format.
+    """Write to the log, once, that a new checkpoint is safer in Spark's second format.
 
-    Nothing is said where the session names a format, hides the setting, or where Spark does not
-    keep the format of a checkpoint that is there.
+    It writes no note if the session names a format or hides the setting, or if this Spark does not
+    keep the format of an existing checkpoint.
     """
     if tuple(map(int, __version__.split(".")[:2])) < _FORMAT_FROM:
         return
     try:
-        # With "" as the default Spark complains that this is no number.
+        # With "" as the default, Spark complains that it is not a number.
         chosen = spark.conf.get(_FORMAT, None)
     except PySparkException:
         return
@@ -147,10 +148,10 @@ def note_checkpoint_format(spark: SparkSession) -> None:
 @functools.cache
 def _note_format() -> None:
     _log.info(
-        "a new checkpoint is safer in Spark's second format, got none chosen, so Spark takes the "
-        "first: there an attempt of a task that ends late may replace a file that counts, and "
+        "a new checkpoint is safer in Spark's second format, got no choice, so Spark takes the "
+        "first: there a late attempt of a task may replace a committed file, and "
         'Spark keeps no checksums; call spark.conf.set("%s", "2") before the first start, or "1" '
-        "to stay and hear no more of it; a checkpoint that is there keeps its format",
+        "to keep the first without this note; an existing checkpoint keeps its format",
         _FORMAT,
     )
 
@@ -164,8 +165,8 @@ def check_watermark_policy(spark: SparkSession) -> None:
     policy = _read_setting(spark, _POLICY) or "min"
     if policy.lower() != "min":
         msg = (
-            f"two inputs with event time need {_POLICY} to be min, got {policy!r}, with which "
-            "timers would fire before the slower input has come to their time; call "
+            f"two inputs with event time need {_POLICY} to be min, got {policy!r}: timers would fire "
+            "before the slower input reaches their time; call "
             f'spark.conf.set("{_POLICY}", "min")'
         )
         raise SparkSetupError(msg)
@@ -177,7 +178,7 @@ def partitions_of(spark: SparkSession) -> int:
 
 
 def partitions_told(spark: SparkSession) -> int | None:
-    """Return the number of tasks after a shuffle, or None where the session does not show it."""
+    """Return the number of tasks after a shuffle, or None if the session does not show it."""
     try:
         partitions = spark.conf.get("spark.sql.shuffle.partitions") or ""
     except PySparkException:
@@ -187,8 +188,8 @@ def partitions_told(spark: SparkSession) -> int | None:
 
 def max_parallelism_for(partitions: int) -> int:
     """Return the default number of key groups for a number of tasks."""
-    # Each key group that has data costs a micro-batch some round trips, so there should be few;
-    # and a multiple of the partitions, so that each gets as many as the others.
+    # Each key group that has data costs a micro-batch some round trips, so there should be few.
+    # A multiple of the partitions gives each partition as many as the others.
     per_partition = -(-_MIN_KEY_GROUPS // partitions)
     return min(partitions * per_partition, MAX_KEY_GROUPS)
 
@@ -203,7 +204,7 @@ def time_zone_of(spark: SparkSession) -> str:
 
 
 def _read_setting(spark: SparkSession, name: str) -> str | None:
-    """Return a setting; "" if it has its default, None if the session does not show it."""
+    """Return a setting, "" if it has its default, or None if the session does not show it."""
     try:
         return spark.conf.get(name, "")
     except PySparkException:
@@ -243,10 +244,10 @@ _workers_are_here: bool = False
 
 
 def folders_of_driver() -> list[str]:
-    """Return the folders and archives from which workers on the driver's machine shall import.
+    """Return the folders and archives for workers on the driver's machine to import from.
 
-    These are the driver's own, without those of every process of its Python; on a cluster there
-    are none.
+    These are the entries of the driver's path that its Python does not have by itself.  On a cluster
+    the list is empty.
     """
     if not _workers_are_here:
         return []
@@ -260,15 +261,15 @@ def folders_of_driver() -> list[str]:
 def prepare_workers(spark: SparkSession) -> None:
     """Let the workers import the modules of the program.
 
-    * Workers of a local master run the Python of the driver, unless another is named
-      (`PYSPARK_PYTHON`, `spark.pyspark.python`): `python3` on the PATH is another one wherever a
-      virtual environment is not activated.  They import from the folders of the driver, too.
-      Another one that has no pyflinklike is refused here, before it fails in words of Spark's.
+    * Workers of a local master run the Python of the driver, unless the user names another
+      (`PYSPARK_PYTHON`, `spark.pyspark.python`).  Spark's default, `python3` on the PATH, is another
+      Python if a virtual environment is not activated.  The workers import from the folders of the
+      driver, too.  If the named Python has no pyflinklike, we refuse it here, before Spark fails.
     * Workers import from shipped wheels.  A wheel is a zip file, but PySpark puts only `.zip`,
-      `.egg` and `.jar` on the path of its workers.  Only wheels of pure Python are taken: compiled
-      modules cannot be imported from within a file.
+      `.egg` and `.jar` on the path of its workers.  We take only wheels of pure Python, because
+      compiled modules cannot be imported from an archive.
 
-    Over Spark Connect this is the server's business, and nothing is done.
+    Over Spark Connect it does nothing, because the server starts the workers.
 
     Raises:
         SparkSetupError: The master is local, and the Python that is named has no pyflinklike.
@@ -279,7 +280,7 @@ def prepare_workers(spark: SparkSession) -> None:
     if context is None:
         return
     if _workers_are_here:
-        # A setting in the builder of a program that was not submitted: PySpark does not look at it.
+        # PySpark ignores this setting if a program sets it in the builder of its own session.
         configured = dict(context.getConf().getAll()).get("spark.pyspark.python")
         if not os.environ.get("PYSPARK_PYTHON"):
             context.pythonExec = configured or sys.executable
@@ -289,7 +290,7 @@ def prepare_workers(spark: SparkSession) -> None:
             shutil.copyfile(wheel, as_zip)
             context.addPyFile(str(as_zip))
     python: str = context.pythonExec
-    # One in an archive of the job is linked later, and only where a worker on the driver needs it.
+    # A Python in an archive of the job is linked later, and only if a worker on the driver needs it.
     is_linked = os.sep in python and not os.path.isabs(python)
     if _workers_are_here and python != sys.executable and not is_linked:
         shipped = _with_shipped(context, _root_of_shipped_files())
@@ -300,13 +301,13 @@ def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
     """Let workers import from files and folders of the program.
 
     Args:
-        spark: The session.
-        paths: Modules, archives and folders of modules; a folder goes as an archive, because
+        spark: The session; it must be a classic one.
+        paths: Modules, archives and folders of modules.  A folder is shipped as an archive, because
             Spark puts no folder on a path.
 
     Raises:
-        DeclarationValueError: There is no file at a path, or a folder has compiled modules, which no
-            node of a cluster imports from an archive.
+        DeclarationValueError: There is no file at a path, or a folder for a cluster has compiled
+            modules, which cannot be imported from an archive.
     """
     for path in paths:
         local = Path(local_path(path))
@@ -314,8 +315,8 @@ def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
             compiled = next((each for each in local.rglob("*") if each.suffix in _COMPILED), None)
             if compiled is not None and not str(spark.sparkContext.master).startswith("local"):
                 msg = (
-                    "the nodes of a cluster import Python's own modules from an archive, got "
-                    f"{compiled.relative_to(local).as_posix()!r} in {str(local)!r}, which is compiled; "
+                    "the nodes of a cluster import only modules in Python from an archive, got the "
+                    f"compiled {compiled.relative_to(local).as_posix()!r} in {str(local)!r}; "
                     "install its package on the nodes, or ship an environment with spark.archives"
                 )
                 raise DeclarationValueError(msg)
@@ -324,8 +325,8 @@ def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
             spark.sparkContext.addPyFile(path)
         else:
             msg = (
-                f"add_python_file takes a file or folder that is there, got {path!r}; its path is "
-                f"looked up from {str(Path.cwd())!r}"
+                f"add_python_file takes a file or folder that exists, got {path!r}; a relative path "
+                f"begins at {str(Path.cwd())!r}"
             )
             raise DeclarationValueError(msg)
 
@@ -334,7 +335,7 @@ _COMPILED = frozenset({".so", ".pyd"})
 
 
 def _archive_of(folder: Path) -> str:
-    """Zip a folder's modules; the name has a checksum: Spark takes no second file of a name."""
+    """Zip a folder's modules; a checksum in the name lets Spark take a changed folder again."""
     files = [each for each in sorted(folder.rglob("*")) if each.is_file()]
     kept = [each for each in files if "__pycache__" not in each.parts]
     contents = io.BytesIO()
@@ -353,14 +354,14 @@ def reach_driver_worker(spark: SparkSession) -> None:
     """Let the Python worker on the driver find the shipped files.
 
     * The files of `--py-files`, `addArtifacts` and `addPyFile` go on its path.
-    * A relative `spark.pyspark.python` that lies in an archive of the job is linked from the
-      working directory, until the driver ends.
+    * If `spark.pyspark.python` is a relative path into an archive of the job, the archive is linked
+      from the working directory until the driver ends.
 
-    Over Spark Connect this is the server's business, and nothing is done.
+    Over Spark Connect it does nothing, because the server starts the workers.
 
     Raises:
-        SparkSetupError: The driver does not have the Python of the workers, or pyflinklike is missing
-            there.
+        SparkSetupError: The driver does not have the Python of the workers, or that Python has no
+            pyflinklike.
     """
     context = _context_of(spark)
     if context is None:
@@ -387,16 +388,16 @@ def _root_of_shipped_files() -> Path:
 
 
 def _put_on_path_of_workers(context: SparkContext, shipped: Path) -> None:
-    """Put the shipped files that the driver's own path has on the path of its workers.
+    """Copy the shipped files from the driver's own path to the path of its workers.
 
-    The directory is the driver's alone: executors find nothing there, which does no harm.
+    Only the driver has this directory.  Executors find nothing there, and that does no harm.
     """
     if any(shipped.iterdir()):
         context.environment["PYTHONPATH"] = _with_shipped(context, shipped)
 
 
 def _with_shipped(context: SparkContext, shipped: Path) -> str:
-    """Return the path of workers, and the shipped files that are on the driver's own."""
+    """Return the path of the workers, with the shipped files of the driver's path behind it."""
     own = [each for each in sys.path if Path(each) == shipped or Path(each).parent == shipped]
     before = context.environment.get("PYTHONPATH", "").split(os.pathsep)
     return os.pathsep.join(dict.fromkeys(filter(None, [*before, *own])))
@@ -432,7 +433,7 @@ def link_python(python: str, shipped: Path) -> None:
 def _not_here(python: str, archive: str, problem: OSError | None = None) -> str:
     but = f", nor can be linked there ({problem})" if problem else ""
     return (
-        "transformWithState starts a Python worker in the driver's working directory as well; got "
+        "transformWithState starts a Python worker in the driver's working directory as well, got "
         f"spark.pyspark.python={python!r}, which is not in {str(Path.cwd())!r}{but}; unpack the "
         f"archive there before you submit: mkdir {archive} && tar -xzf FILE -C {archive}"
     )
@@ -446,11 +447,11 @@ def _unlink(link: Path, target: Path) -> None:
 def check_python(python: str, environment: Mapping[str, str], *, is_local: bool = False) -> None:
     """Check that the workers' Python runs on the driver, and has pyflinklike.
 
-    It searches the driver's own path as well, which the worker may not have: so no Python is
-    refused that would do.
+    The check searches the driver's own path as well, which the worker may not have.  So it never
+    refuses a Python that would do.
 
     Args:
-        python: `spark.pyspark.python`.
+        python: The command or path in `spark.pyspark.python`.
         environment: The variables that Spark adds to the environment of its workers.
         is_local: Whether all workers run on the driver's machine.
 
@@ -465,16 +466,16 @@ def check_python(python: str, environment: Mapping[str, str], *, is_local: bool 
             msg = f"the workers run {python!r}, which PYSPARK_PYTHON names, got {problem}"
             raise SparkSetupError(f"{msg}; {_TAKE_THIS}") from problem
         msg = (
-            f"transformWithState starts a Python worker on the driver as well, and "
-            f"spark.pyspark.python is {python!r}, which cannot be run here ({problem}); "
-            "name one that is at the same place on the driver and on all nodes"
+            "transformWithState starts a Python worker on the driver as well, got "
+            f"spark.pyspark.python={python!r}, which cannot be run here ({problem}); "
+            "name a path that the driver and all nodes have"
         )
         raise SparkSetupError(msg) from problem
 
 
 @functools.cache  # errors are not cached: the user may have put them right meanwhile
 def _look_for_pyflinklike(python: str, path: str, *, is_local: bool) -> None:
-    # The path of a checkout has pyflinklike for any Python, so a local one is asked for more.
+    # In a checkout of pyflinklike any Python finds it on the path, so a local one must have PyArrow.
     needed = ["pyflinklike", *(["pyarrow"] if is_local else [])]
     run = subprocess.run(
         [python, "-c", _LOOK, *needed],
@@ -487,6 +488,6 @@ def _look_for_pyflinklike(python: str, path: str, *, is_local: bool) -> None:
     # Any other exit says nothing about pyflinklike: the worker itself will show what is wrong.
     if run.returncode == 1:
         missing = run.stdout.strip() or "pyflinklike"
-        msg = f"the workers need {missing}, and their Python, {python!r}, has none; "
+        msg = f"the workers need {missing}, got a Python without it, {python!r}; "
         msg += _TAKE_THIS if is_local else _SHIP
         raise SparkSetupError(msg)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The use of processing-time timers, searched for in the code of a function.
+"""A search in the code of a function for processing-time timers.
 
 Spark has one time mode per query, chosen before the function registers its first timer.  In
-event-time mode it calls an idle key group when the watermark moves, in processing-time mode at
-every trigger; then a query runs batches without end, and `availableNow` never finishes.  So the
-search looks for the names that the code uses.  If it misses a timer, nothing is lost: registering
-the timer is refused, with the remedy.
+event-time mode it calls an idle key group when the watermark moves.  In processing-time mode it
+calls one at every trigger, so a query runs batches without end and `availableNow` never finishes.
+Therefore the right mode matters, and the search looks for the names that the code uses.  If it
+misses a timer, no data is lost: registering the timer raises an error with the remedy.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pyflinklike.functions.process_functions import NamespacedFunction
 __all__ = ["uses_processing_timers"]
 
 _NAME = "register_processing_time_timer"
+# A bound of the search: deeper code is rarely the user's, and each level multiplies the work.
 _DEPTH = 4
 
 
@@ -61,17 +62,17 @@ def _names_it(function: FunctionType) -> bool:
 
 
 def _find_reached(function: FunctionType) -> list[Any]:
-    """Return what a function's code can reach: globals, members of modules, and its closure."""
+    """Return the objects that a function's code reaches: globals, members of modules, closures."""
     names, known = _names(function), function.__globals__
     reached = [known[name] for name in names if name in known]
-    # A module's function is called by a name that is in the code, too.
+    # The code that calls a module's function has the name of that function, too.
     modules = [each for each in reached if isinstance(each, ModuleType) and _is_users(each)]
     reached += [vars(each)[name] for each in modules for name in names if name in vars(each)]
     return reached + [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
 
 
 def _members(cls: type) -> Iterator[Any]:
-    """Yield the methods and properties of a class, also inherited ones of the user's classes."""
+    """Yield the methods and properties of a class, and those that it inherits from user classes."""
     for each in cls.__mro__:
         if _is_users(each):
             for member in vars(each).values():

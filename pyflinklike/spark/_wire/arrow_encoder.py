@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The encoding of a function's outputs as Arrow columns.
 
-A datetime without a zone is a local time of the Spark session, wherever it stands in a value.  A
-row with names goes by them, and a row without names by position.
+A datetime without a zone is a local time of the Spark session, also deep within a value.  The values
+of a row with names go to the columns of these names; without names, their positions decide.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class OutputEncoder:
     """Encodes the outputs of a function as an Arrow record batch.
 
     Args:
-        columns: The output type.
+        columns: The declared type of the output, with at least one column.
         time_zone: The zone of the Spark session, in which naive datetimes are read.
         what: Names the output in messages.
         show_key: Turns a stored key into the user's form, for messages.
@@ -73,7 +73,7 @@ class OutputEncoder:
                 self.in_order(row, key)
         arrays = []
         for at, column in enumerate(self.columns):
-            # Not zip(*rows), which steps through an iterator of every row for each column.
+            # `zip(*rows)` would step through an iterator of every row for each column.
             values = list(map(itemgetter(at), rows))
             try:
                 arrays.append(self._encode(values, column, at))
@@ -84,7 +84,7 @@ class OutputEncoder:
     def _tuples(
         self, classes: set[type], rows: Sequence[Any], keys: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
-        # Rows that a function was given, and yields again, have the names of their columns.
+        # A function that yields the rows it got needs no check of each row: the names are the same.
         if all(issubclass(each, Row) and each._fields == self._names for each in classes):
             return list(map(tuple, rows))
         return [self.in_order(row, key) for row, key in zip(rows, keys)]
@@ -96,14 +96,14 @@ class OutputEncoder:
         return encoded
 
     def in_order(self, row: Any, key: Any) -> tuple[Any, ...]:
-        """Return the values of a row in the order of the columns: by its names, else by position.
+        """Return the values of a row in the order of the columns: by names, else by position.
 
         Args:
             row: A row of any kind that `encode` takes.
             key: The key under which the row was yielded, for messages.
 
         Raises:
-            OutputError: The row is of another kind, has other names, or another number of values.
+            OutputError: The row is of another kind, or has other names or too few or many values.
         """
         names = self._names
         is_row = isinstance(row, (tuple, list, Mapping))
@@ -112,9 +112,7 @@ class OutputEncoder:
             return tuple(values)
         got = f"got {short_repr(row)} for key {short_repr(self.show_key(key))}"
         if not is_row:
-            remedy = (
-                "yield a whole row at a time (what a function returns is taken apart into outputs)"
-            )
+            remedy = "yield a whole row at a time (a returned iterable is taken apart into outputs)"
             if row is None:
                 remedy = "for no output, yield nothing"
             elif as_tuple_of(row):
@@ -124,7 +122,7 @@ class OutputEncoder:
                 f"{list(names)}, {got}; {remedy}"
             )
             raise OutputError(msg)
-        wrong = misnamed(row, names) or f"it has {len(row)} values: give one for each column"
+        wrong = misnamed(row, names) or f"it has {len(row)} values; give one for each column"
         raise OutputError(f"{self.what}: a row must have the columns {list(names)}, {got}; {wrong}")
 
     def _blame_value(
@@ -145,7 +143,7 @@ class OutputEncoder:
 
 
 def _takes_nulls(kind: st.DataType, nullable: bool) -> bool:
-    """Return whether a value may be null, and all its parts."""
+    """Return whether a value and all its parts may be null."""
     if isinstance(kind, st.StructType):
         return nullable and all(_takes_nulls(each.dataType, each.nullable) for each in kind)
     if isinstance(kind, st.ArrayType):
@@ -158,12 +156,12 @@ def _takes_nulls(kind: st.DataType, nullable: bool) -> bool:
 def check_nulls(column: pa.Array, kind: st.DataType, nullable: bool) -> None:
     """Refuse a null in a column, or in a part of it, that is declared without null.
 
-    Spark would read it as 0.
+    Spark would read such a null as 0.
 
     Args:
-        column: The values.
-        kind: Their type.
-        nullable: Whether a value may be null.
+        column: The values as Arrow encodes them.
+        kind: The declared Spark type of the values.
+        nullable: Whether a value itself may be null; its parts are declared within `kind`.
 
     Raises:
         StateValueError: There is a null.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grouping keys: the numbers under which Spark finds the key groups and registries of operators.
+"""Grouping keys, the numbers under which Spark finds the key groups and registries of operators.
 
 Spark puts a grouping key into the partition `pmod(hash(key), partitions)`.  The keys 0, 1, 2 ...
 spread unevenly: of 128 keys the fuller one of 2 partitions gets 74, and the fullest of 8 gets 23
@@ -8,11 +8,11 @@ group `g` of `n` is a number whose hash is `g` modulo `n`.  If the number of par
 `n`, each partition gets the same number of key groups.
 
 Operators of a job that are equally far behind its sources share one state operator of Spark and
-one shuffle before it.  Each has a place there, from 0, and a range of grouping keys for its key
-groups; an operator that is alone has place 0.  The number just below the range is the operator's
-registry.  The grouping keys of homes are below all ranges.
+one shuffle before it.  Each has an operator index there, from 0, and a range of grouping keys for
+its key groups.  If an operator is alone, its index is 0.  The number just below the range is the
+grouping key of the operator's registry.  The grouping keys of homes are below all ranges.
 
-The numbers depend only on `max_parallelism` and on the place.  The checkpoint fixes both.
+The numbers depend only on `max_parallelism` and on the operator index.  The checkpoint fixes both.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MASK = 0xFFFFFFFF
 
 @lru_cache(maxsize=128)
 def group_ids(max_parallelism: int, place: int = 0) -> tuple[int, ...]:
-    """Find the grouping key of each key group of the operator at a place."""
+    """Find the grouping key of each key group of the operator with this index."""
     found: dict[int, int] = {}
     candidate = first_of(place)
     while len(found) < max_parallelism:
@@ -55,7 +55,7 @@ def index_of(group_id: int, max_parallelism: int) -> int:
 
 
 def _compute_hash(value: int) -> int:
-    """Compute Spark's `hash` of an int: Murmur3, x86, 32 bits, seed 42."""
+    """Compute Spark's `hash` of an int, which is Murmur3 (x86, 32 bits) with seed 42."""
     mixed = value * 0xCC9E2D51 & _MASK
     mixed = _rotate(mixed, 15) * 0x1B873593 & _MASK
     state = (_rotate(42 ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
@@ -76,33 +76,33 @@ _RANGE = 1 << 24
 
 
 def first_of(place: int) -> int:
-    """Return the lower bound of the grouping keys of a place's key groups."""
+    """Return the lower bound of the grouping keys for the operator with this index."""
     return place * _RANGE
 
 
 def registry_key_of(place: int) -> int:
-    """Return the grouping key of a place's registry."""
+    """Return the grouping key of the registry of the operator with this index."""
     return first_of(place) - 1
 
 
 def is_registry_key(grouping_key: int) -> bool:
-    """Return whether a grouping key is that of a registry."""
+    """Return whether a grouping key belongs to a registry."""
     return grouping_key >= registry_key_of(0) and (grouping_key + 1) % _RANGE == 0
 
 
 def place_of(grouping_key: int) -> int:
-    """Return the place to which the grouping key of a key group or registry belongs."""
+    """Return the operator index of a grouping key, which belongs to a key group or a registry."""
     return (grouping_key + 1) // _RANGE
 
 
-# The registry is no key group, and it is called in every micro-batch with data.  The grouping
+# The registry is not a key group, and Spark calls it in every micro-batch with data.  The grouping
 # keys of key groups depend on `max_parallelism`, so none of them can show that it has changed.  The
-# grouping key of the registry depends on no setting.  Its state is the operator's record and registry.
-# Every task that packs records tells it for which key groups they are, so the registry needs no shuffle
-# of its own.
+# grouping key of the registry depends on no setting.  Its state is the operator's record and the
+# registry of key groups.  Every task that packs records also sends it the numbers of their key groups,
+# so the registry needs no shuffle of its own.
 
 REGISTRY_KEY = registry_key_of(0)
-"""The grouping key of the registry of the operator at place 0."""
+"""The grouping key of the registry of the operator with index 0."""
 _INT = "i"
 
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The key group of a key: the remainder of Spark's `xxhash64` of the key columns.
 
-The expression must never change, because a checkpoint finds its keys by it.  Spark computes it
-for records, and for keys that come without records.  Single values are also hashed in Python.
+The expression must never change, because a checkpoint finds its keys by it.  Spark computes it for
+records, and for keys that come without records.  Python computes it for single values.
+https://github.com/apache/spark/blob/master/sql/catalyst/src/main/java/org/apache/spark/sql/catalyst/expressions/XXH64.java
+has the algorithm.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ def key_group(columns: Sequence[str], max_parallelism: int) -> Column:
     """Return the expression for the key group of a record.
 
     Args:
-        columns: The key columns, whose Spark types are part of the hash.  Without any there is
-            one key.
+        columns: The key columns; their Spark types are part of the hash.  If there are no columns,
+            there is one key.
         max_parallelism: The number of key groups.
     """
     if not columns:
@@ -58,8 +60,8 @@ def group_or_hash(columns: Sequence[str], max_parallelism: int | None) -> Column
 
     Args:
         columns: The key columns, as `key_group` takes them.
-        max_parallelism: The number of key groups; None where only the checkpoint knows it, and
-            the remainder is taken where records are packed.
+        max_parallelism: The number of key groups.  None if only the checkpoint knows it; packing
+            then computes the remainder.
     """
     if max_parallelism is not None:
         return key_group(columns, max_parallelism)
@@ -90,7 +92,7 @@ class KeyGroupFinder:
         """Find the key group of each key.
 
         Args:
-            spark: Computes the hash, in a job of its own if there are many keys.
+            spark: The session that computes the hashes, in a job of its own if there are many keys.
             keys: The keys in the user's form.
 
         Raises:
@@ -118,13 +120,13 @@ class KeyGroupFinder:
             raise IncompatibleStateError(msg) from error
 
     def _check_same(self, keys: list[Any], arrays: list[pa.Array]) -> None:
-        """Check that records would bring the same keys: 1 is not the 1.0 of a double column."""
+        """Check that records would bring the same keys: a double column has 1.0, which is not 1."""
         columns = [to_python(array, self.time_zone) for array in arrays]
         read = columns[0] if len(columns) == 1 else zip(*columns)
         freeze = self.key_type.freeze_key
         for key, other in zip(keys, read):
             if freeze(key) != freeze(other):
-                msg = f"{self._rule()}, got {short_repr(key)}, which they hold as {short_repr(other)}; {_REMEDY}"
+                msg = f"{self._rule()}, got {short_repr(key)}, which becomes {short_repr(other)} there; {_REMEDY}"
                 raise IncompatibleStateError(msg)
 
     def _rule(self) -> str:
@@ -132,12 +134,12 @@ class KeyGroupFinder:
         return f"savepoint: its keys must be values of the key columns ({types})"
 
 
-# `xxhash64` in Python: XXH64 of a value's bytes.  If there are several columns, the hash of the
+# `xxhash64` in Python is XXH64 of a value's bytes.  If there are several columns, the hash of the
 # columns before is the seed of the next column, and null leaves the hash unchanged.  Numbers of up
 # to 32 bits are hashed as four bytes, others as eight, in little-endian order.
 
 SEED = 42
-"""The seed of Spark."""
+"""The seed that Spark's `xxhash64` begins with."""
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
@@ -187,7 +189,7 @@ def hash_bytes(data: bytes, seed: int = SEED) -> int:
 
 
 def _stripes(data: bytes, seed: int) -> tuple[int, int]:
-    """Mix all whole stripes, and return where they end."""
+    """Mix all whole stripes; return the mix and the position behind them."""
     lanes = [seed + _P1 + _P2 & _MASK, seed + _P2 & _MASK, seed, seed - _P1 & _MASK]
     end = len(data) - len(data) % _STRIPE
     for words in _WORDS.iter_unpack(data[:end]):

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layout of a function's outputs as rows of the result.
 
-The state operator gives payloads, each of one output: number 0 is the main output; the side
-outputs follow in the order in which they were declared.  Without side outputs the rows of the
-result are the rows of the main output.  With side outputs each row belongs to one output: either
-`output_tag` is null and the main columns are set, or `output_tag` is the tag's id and the column
-of that name, a struct, is set.
+The state operator emits payloads, and each belongs to one output: number 0 is the main output, and
+the side outputs follow in the order of their declaration.  If there are no side outputs, the rows of
+the result are the rows of the main output.  Otherwise each row belongs to one output: either
+`output_tag` is null and the main columns are set, or `output_tag` is the tag's id and the column of
+that name, a struct, is set.
 
 A payload of outputs that came before the watermark of the micro-batch carries `~number` in place
-of its number.  If the result has a column for this, the column says so.
+of its number.  If the result has a column for it, that column is then true.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class OutputLayout:
     def encoder(
         self, show_key: Callable[[Any], Any]
     ) -> Callable[[Outputs], list[tuple[int, pa.RecordBatch]]]:
-        """Return the function that makes numbered record batches of outputs.
+        """Return the function that turns outputs into numbered record batches.
 
         Args:
             show_key: Turns a stored key into the user's form, for messages.

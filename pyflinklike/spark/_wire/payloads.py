@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Payloads: many records in one Spark row.
+"""Payloads, which carry many records in one Spark row.
 
 Spark's Python state operators cost about a millisecond per grouping key and copy rows one by
 one.  So the grouping key is the key group, and the records of a key group travel as one Arrow
@@ -76,7 +76,7 @@ def payload_to_batch(payload: bytes) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(payload)[start:], schema)
 
 
-# Payloads have the same few schemas: to read one takes some 12 us, to find it here 1 us.
+# Payloads have the same few schemas.  Reading one takes about 12 us, finding it here 1 us.
 @lru_cache(maxsize=64)
 def _schema(serialized: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(serialized))
@@ -96,7 +96,7 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        # Origins sort by task, then by position in it.
+        # Origins sort by task, then by position within the task.
         sequence = partition * _MAX_PAYLOADS
         called: set[int] = set()
         for chunk in _chunks(batches):
@@ -110,8 +110,8 @@ def pack(key_columns: tuple[str, ...], group_ids: Sequence[int]) -> Packing:
             sequence += result.num_rows
             called.update(result.column(KEY_GROUP).to_pylist())
             yield result
-        # The first task calls the registry even without records, so that some task always does and
-        # the operator's record is found.
+        # The first task calls the registry even without records.  So at least one task always does,
+        # and the operator writes its record.
         if called or partition == 0:
             groups = (at for at, number in enumerate(group_ids) if number in called)
             yield pack_rows([(REGISTRY_KEY, registry_payload(groups))])
@@ -168,7 +168,7 @@ def _pack(chunk: pa.RecordBatch, sequence: int, group_ids: Sequence[int]) -> pa.
 
 
 def _groups_of(column: pa.Array, count: int) -> pa.Array:
-    """Return the key groups of records; of hashes they are the remainders, as by Spark's `pmod`."""
+    """Return the key groups of records; a hash becomes its remainder, as Spark's `pmod` does it."""
     if not pa.types.is_int64(column.type):
         return column
     rest = pc.subtract(column, pc.multiply(pc.divide(column, count), count))
@@ -210,32 +210,32 @@ def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> Non
         raise StateValueError(msg)
 
 
-# Homes: one grouping key in each of Spark's partitions that is no key group.
+# Homes.  A home is a grouping key that is not a key group; each of Spark's partitions has one.
 #
-# A home is called in every micro-batch, also in one without data, and before the key groups, for
-# Spark calls the grouping keys of a partition in ascending order.  It keeps the state that all key
-# groups of a partition share: the watermark of the micro-batch before, which an operator behind
-# another one needs and Spark tells to nobody.  A key group cannot keep it, since it may not have
-# been called in that micro-batch.
+# Spark calls a home in every micro-batch, also if there is no data, and before the key groups,
+# because it calls the grouping keys of a partition in ascending order.  The home keeps the state that
+# all key groups of a partition share, the partition watermark: the watermark of the last micro-batch.
+# An operator behind another one needs it, and Spark does not report it.  A key group cannot keep it,
+# because Spark may not have called it in that micro-batch.
 #
 # A home must lie in its partition, and the hash of a grouping key decides its partition.  So the
 # grouping keys of homes depend on the number of partitions.  The checkpoint fixes that number,
-# whatever the session is set to at a restart, and Spark tells it to its tasks.
+# whatever the session says at a restart, and Spark's tasks know it.
 
 #
-# Times that are assigned behind an operator make a watermark of their own, which Spark does not know.
-# Each task with such elements tells it to all homes, beside the call of the first task.
+# Reassigned timestamps, behind an operator, make a watermark that Spark does not know.  Each task with
+# such elements sends that watermark to all homes, beside the call of the first task.
 
 _HOME = struct.Struct("<ii")
 _OWN_TIME = struct.Struct("<iq")
 _OF_STATE = "spark.sql.streaming.internal.stateStore.partitions"
-"""The number of partitions of a query's state as its checkpoint has it; from Spark 4.1 on."""
+"""The number of partitions of a query's state in its checkpoint; Spark has it from 4.1 on."""
 _OF_SESSION = "spark.sql.shuffle.partitions"
-"""The same as its session has it: a `foreachBatch` may set that for its own joins."""
+"""The same number in its session, which is less sure: a `foreachBatch` may set it for its joins."""
 
 
 def is_home(grouping_key: int) -> bool:
-    """Return whether a grouping key is that of a home."""
+    """Return whether a grouping key belongs to a home."""
     return grouping_key < REGISTRY_KEY
 
 
@@ -255,7 +255,7 @@ def call_homes(packing: Packing, default: int) -> Packing:
 
     Args:
         packing: Packs the records of a task.
-        default: The number of partitions to use if Spark does not tell its tasks.
+        default: The number of partitions to use if the task does not know it from Spark.
     """
 
     def called(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -267,26 +267,26 @@ def call_homes(packing: Packing, default: int) -> Packing:
 
 def _calls(default: int) -> Iterator[pa.RecordBatch]:
     context = TaskContext.get()
-    # One task suffices, and the first one is there in every micro-batch.
+    # One task suffices, and every micro-batch has a first one.
     if context is None or context.partitionId() == 0:
         ids = home_ids(_partitions(context, default))
         yield pack_rows((key, _HOME.pack(at, len(ids))) for at, key in enumerate(ids))
 
 
 def tell_homes(assigner: int, watermark: int, default: int) -> list[tuple[int, bytes]]:
-    """Return the grouping keys and payloads that tell all homes a watermark of times assigned between operators.
+    """Return the grouping keys and payloads that send a watermark of reassigned timestamps to homes.
 
     Args:
-        assigner: The number of the node that assigns them.
-        watermark: In ms.
-        default: The number of partitions to use if Spark does not tell its tasks.
+        assigner: The number of the node that assigns the timestamps.
+        watermark: The watermark in ms, or `MAX_WATERMARK` at the end.
+        default: The number of partitions to use if the task does not know it from Spark.
     """
     payload = _OWN_TIME.pack(assigner, watermark)
     return [(key, payload) for key in home_ids(_partitions(TaskContext.get(), default))]
 
 
 def own_times_in(payloads: Iterable[bytes]) -> dict[int, int]:
-    """Read the greatest watermark in ms that a home was told of each node that assigns times."""
+    """Read the greatest watermark in ms that a home got from each node that assigns times."""
     found: dict[int, int] = {}
     for payload in payloads:
         if len(payload) == _OWN_TIME.size:
@@ -303,10 +303,10 @@ def partitions_of_state(context: TaskContext | None) -> int | None:
     """Return the number of partitions with which a query's checkpoint was begun.
 
     Args:
-        context: The context of a task of the query; None where no task runs.
+        context: The context of a task of the query; None if no task runs.
 
     Returns:
-        The number; None if Spark does not tell it.
+        The number; None if Spark does not report it.
     """
     return _number_of(context, _OF_STATE)
 
@@ -319,11 +319,11 @@ def _number_of(context: TaskContext | None, name: str) -> int | None:
 
 @attrs.frozen
 class Home:
-    """The home that a task was called for.
+    """The home that Spark has called a task for.
 
     Args:
-        partition: The partition that it was called for.
-        partitions: How many there are, by the task that called it.
+        partition: The partition of the home, from 0.
+        partitions: The number of partitions, according to the task that called the home.
     """
 
     partition: int
@@ -331,7 +331,7 @@ class Home:
 
     @classmethod
     def of(cls, payloads: Iterable[bytes]) -> Home:
-        """Read the payloads with which a home was called; all tasks that call it agree."""
+        """Read the payloads of a call of a home; all tasks that call it agree."""
         calls = (each for each in payloads if len(each) == _HOME.size)
         partition, partitions = _HOME.unpack(next(calls))
         return cls(partition, partitions)
@@ -340,15 +340,15 @@ class Home:
         """Check that a grouping key of the task is in the home's partition.
 
         Raises:
-            SparkSetupError: It is in another one, so the home was called in the wrong task.
+            SparkSetupError: It is in another partition, so Spark called the home in the wrong task.
         """
-        # Spark's number of the task does not tell: behind a union it is not that of the partition.
+        # The number of the task would not do: behind a union it differs from the partition's.
         found = index_of(grouping_key, self.partitions)
         if found != self.partition:
             msg = (
                 "an operator behind another one keeps the former watermark in each of Spark's "
-                f"partitions, got that of {self.partition} of {self.partitions} in one task with "
-                f"a grouping key of {found}; set spark.sql.shuffle.partitions to the number that "
+                f"partitions, got partition {self.partition} of {self.partitions} in one task with "
+                f"partition {found}; set spark.sql.shuffle.partitions to the number that "
                 "the checkpoint was begun with"
             )
             raise SparkSetupError(msg)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers: how hosts pack an operator's records, and read them back in the order of processing.
+"""Readers, by which hosts pack records and read them back in the order of processing.
 
-Two inputs come as one DataFrame: a column with the number of the input, and for each input a
-column with its records as structs.  Packing takes the inputs apart again.  So a payload holds the
-records of one input with the columns of that input only; the metadata of its schema names the
-input.
+Two inputs come as one DataFrame.  It has a column with the number of the input, and a column of
+structs with the records of each input.  Packing takes the inputs apart again, so a payload holds
+records of one input with the columns of that input only.  The metadata of its schema names the input.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ class Reader(Protocol):
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The names of the columns that make the key; of several inputs, the first one's."""
+        """The names of the columns that make the key; if there are two inputs, the first one's."""
 
     @property
     def event_time(self) -> str | None:
-        """The name of the event-time column, or None; of several inputs, all names."""
+        """The name of the event-time column, or None; if there are two inputs, both names."""
 
     @property
     def key_type(self) -> TypeInformation:
@@ -93,7 +92,7 @@ class RecordReader:
     """Reads the records of one input.
 
     Args:
-        key_columns: The columns that make the key; without any there is one key, ().
+        key_columns: The columns that make the key; if there are none, the only key is ().
         event_time: The event-time column, or None.
         key_type: The type by which keys are frozen.
         time_zone: The zone of the Spark session, in which a function sees instants.
@@ -138,8 +137,8 @@ class RecordReader:
         of arrival throughout.
 
         Args:
-            records: Must be in the order of arrival.
-            in_order: Whether this is the final order, so that nothing is sorted.
+            records: The records in the order of arrival.
+            in_order: Whether this is the final order, so that no sort is needed.
         """
         times: list[int | None]
         if self.event_time is None:
@@ -174,7 +173,7 @@ _INPUT_NUMBER = INPUT.encode()
 
 @attrs.frozen
 class _TwoInputReader:
-    """The part that readers of two inputs share; the first input has the keys."""
+    """The base class of readers of two inputs; the first input has the keys."""
 
     @property
     def inputs(self) -> tuple[RecordReader, RecordReader]:
@@ -289,7 +288,7 @@ def _payloads_by_input(payloads: Sequence[pa.RecordBatch]) -> list[list[pa.Recor
 
 
 def _by_input(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Divide records of both inputs: yield each input that has any with its own columns.
+    """Divide records of both inputs: yield the number and the records of each input with records.
 
     Args:
         batch: Records of the union of both inputs, with or without their key groups.
@@ -323,9 +322,9 @@ class BroadcastReader(_TwoInputReader):
     watermark.  So a timer that this watermark makes due finds their rules.
 
     Args:
-        main: Reads the input that is not broadcast; has no key columns if that input has no keys.
-        rules: Reads the broadcast input.  It has no key columns and keeps the order of arrival
-            whatever the event time, because the result of rules depends on their order.
+        main: Reads the input that is not broadcast; it has no key columns if that input has no keys.
+        rules: Reads the broadcast input.  It has no key columns, and keeps the order of arrival even
+            if there is an event time, because the result of rules depends on their order.
     """
 
     main: RecordReader

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions between Spark's types, Arrow's and ours, each by a table."""
+"""Tables that convert between Spark's types, Arrow's and ours."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _ARROW: dict[type[st.DataType], pa.DataType] = {
     st.NullType: pa.null(),
 }
 
-# PySpark 3.5 has no variants.
+# PySpark 3.5 has no VariantType; the second MapType stands in for it.
 _NO_KEYS = (st.ArrayType, st.MapType, getattr(st, "VariantType", st.MapType))
 
 _KEYS: dict[type[st.DataType], TypeInformation] = {
@@ -120,7 +120,7 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
 
 @attrs.frozen
 class WireSchema:
-    """The columns of rows that one of our Python stages gives to another, through Spark.
+    """The columns of rows that go from one of our Python stages to another, through Spark.
 
     Args:
         arrow: The schema of the record batches that a stage makes.
@@ -130,7 +130,7 @@ class WireSchema:
 
     @property
     def ddl(self) -> str:
-        """The same columns as Spark is told them."""
+        """The same columns in DDL, as Spark takes them."""
         return ", ".join(f"{each.name} {_ddl(each.type)}" for each in self.arrow)
 
     def and_also(self, *fields: tuple[str, pa.DataType]) -> WireSchema:
@@ -138,7 +138,7 @@ class WireSchema:
         return WireSchema(pa.schema([*self.arrow, *(pa.field(*each) for each in fields)]))
 
     def batch(self, rows: Iterable[Sequence[Any]]) -> pa.RecordBatch:
-        """Make a record batch of rows, of which there must be one at least."""
+        """Make a record batch of one or more rows."""
         columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), self.arrow.types)]
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
@@ -163,7 +163,7 @@ def _ddl(kind: pa.DataType) -> str:
 
 
 def key_type_of(types: list[st.DataType], time_zone: str) -> TypeInformation:
-    """Return the type by which keys are frozen and written.
+    """Return the type that freezes and writes keys.
 
     Args:
         types: The types of the key columns; several columns make the key a tuple.
@@ -176,7 +176,7 @@ def key_type_of(types: list[st.DataType], time_zone: str) -> TypeInformation:
         if isinstance(each, _NO_KEYS):
             msg = (
                 f"a key column must have a type whose values can be compared, got "
-                f"{each.simpleString()}; select a field of it, or to_json() of it"
+                f"{each.simpleString()}; key by a field of it, or by to_json() of it"
             )
             raise DeclarationTypeError(msg)
     keys = [_KEYS.get(type(each)) for each in types]
@@ -193,13 +193,13 @@ def output_schema(df: DataFrame, output_type: Any, what: str = "output_type") ->
     """Return the Spark schema of a user's output type.
 
     Args:
-        df: Any DataFrame of the session that parses DDL.
+        df: Any DataFrame of the session, which parses DDL.
         output_type: DDL, a Spark type, or a TypeInformation.  A type that is not a row
             becomes a single column `value`.
         what: The argument's name, for messages.
 
     Raises:
-        DeclarationTypeError: `output_type` is none of these.
+        DeclarationTypeError: `output_type` is something else.
         DeclarationValueError: The DDL does not parse.
     """
     if isinstance(output_type, str):
@@ -229,7 +229,7 @@ def ddl_type(df: DataFrame, ddl: str, what: str) -> st.DataType:
     """Return the Spark type that DDL declares.
 
     Args:
-        df: Any DataFrame of the session that parses the DDL.
+        df: Any DataFrame of the session, which parses the DDL.
         ddl: Several columns, or a single type.
         what: The argument's name, for messages.
 
@@ -306,7 +306,7 @@ def _spark_type(type_info: TypeInformation, what: str) -> st.DataType:
     raise DeclarationTypeError(msg)
 
 
-# Keys that hold instants: TIMESTAMP columns, by themselves, among others or within structs.  State
+# Keys that hold instants are TIMESTAMP columns, by themselves, among others or within structs.  State
 # is kept by the instant, whatever the session's time zone.  So keys are neither mixed up nor lost in
 # the hour that comes twice when clocks go back, or after a restart in another zone.  A function sees
 # such a key as a local time, as it sees the column.
@@ -332,7 +332,7 @@ class InstantKeyTypeInfo(AnyKeyTypeInfo):
     time_zone: str = attrs.field(eq=False)
 
     def freeze(self, value: Any) -> Any:
-        """Encode a key in the user's form, or one that holds instants already."""
+        """Encode a key in the user's form, or a key that holds instants already."""
         return super().freeze(self._with_instants(value, self.kind))
 
     freeze_key = freeze
@@ -351,7 +351,7 @@ class InstantKeyTypeInfo(AnyKeyTypeInfo):
             if self._with_instants(key, self.kind) != key:
                 msg = (
                     "state of a timestamp key is kept by the instant, got a key that holds a "
-                    f"local time: {short_repr(key)}; it is of a version before, and cannot be used"
+                    f"local time: {short_repr(key)}; its zone is unknown, so begin without this state"
                 )
                 raise IncompatibleStateError(msg)
         return super().from_arrow(column)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parcels: elements of jobs as bytes, with an address that is read without opening the pickle.
+"""Stage records: elements of jobs as bytes, with an address that is read without unpickling.
 
-A parcel holds records in one pickle.  A record is a tuple of key, element and event time in ms.
+A stage record holds a list of records in one pickle.  Each of them is a tuple of key, element and
+event time in ms.
 
-A payload of the state operator is an Arrow record batch whose only cell is a parcel.  A payload
-that only passes through the state operator begins with four bytes with which no record batch
-begins; the operator gives it out unchanged.
+A payload of the state operator is an Arrow record batch whose only cell is a stage record.  A payload
+that only passes through the state operator begins with four bytes that no record batch begins with;
+the operator emits it unchanged.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 OWN_TIMES = -2
-"""The address of parcels with watermarks of times that are assigned between operators, from homes.
+"""The address of stage records from homes with the watermarks of reassigned timestamps.
 
 Numbers of nodes begin with 1.
 """
@@ -48,12 +49,12 @@ PASSED_ON = 2**31 - 1
 
 _PASSING = b"\0\0\0\0"
 CALL = _PASSING
-"""The payload that calls a key group without records: it passes with nothing, so nothing passes on."""
+"""The payload that calls a key group without records; it is empty, so no payload passes on."""
 _ADDRESS = struct.Struct("<iB?")
 
 
 class Address(NamedTuple):
-    """The input of a node to which records go.
+    """The input of a node that records go to.
 
     Args:
         node: The number of the node.
@@ -67,7 +68,7 @@ class Address(NamedTuple):
 
 
 class StageRecord(NamedTuple):
-    """Records with their address.
+    """A list of records with their address.
 
     Args:
         address: The input to which the records go.
@@ -78,12 +79,12 @@ class StageRecord(NamedTuple):
     contents: bytes
 
     def to_bytes(self) -> bytes:
-        """Write the parcel as bytes."""
+        """Write the address and the pickle as bytes."""
         return _ADDRESS.pack(*self.address) + self.contents
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StageRecord:
-        """Read a parcel from bytes."""
+        """Read a stage record from bytes; the pickle stays closed."""
         return cls(Address(*_ADDRESS.unpack_from(data)), data[_ADDRESS.size :])
 
     def records(self) -> list[Any]:
@@ -93,14 +94,14 @@ class StageRecord(NamedTuple):
 
 
 def dump(values: list[Any]) -> bytes:
-    """Pickle a list without memo, or with it if an element holds itself.
+    """Pickle a list without a memo, or with a memo if an element holds itself.
 
     Raises:
         OutputError: An element cannot be pickled.
     """
     buffer = io.BytesIO()
     pickler = pickle.Pickler(buffer, protocol=5)
-    # Without memo writing is faster, and parts of different records never become one object.
+    # Writing is faster without a memo, and parts of different records never become one object.
     pickler.fast = True
     try:
         pickler.dump(values)
@@ -120,7 +121,7 @@ def _dump_with_memo(values: list[Any]) -> bytes:
 
 def _refusal(values: list[Any], error: Exception) -> OutputError:
     return OutputError(
-        f"an element that goes to another task must be one that pickle can write, got "
+        f"pickle must be able to write an element that goes to another task, got "
         f"{short_repr(_first_unpicklable(values))}: {shown_error(error)}; leave out locks, files and "
         "lambdas, and define its class in a module"
     )
@@ -150,7 +151,7 @@ def cell_of(batch: pa.RecordBatch) -> bytes:
 
 
 def unwrap(payload: bytes) -> bytes:
-    """Return the parcel in a payload, whether it is for the operator or passes through."""
+    """Return the stage record in a payload, which is for the operator or passes through."""
     if payload.startswith(_PASSING):
         return payload[len(_PASSING) :]
     return cell_of(payload_to_batch(payload))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns that the runtime adds to those of the user, and the watermarks that Spark tells it."""
+"""System columns, which the runtime adds to the user's, and the meaning of Spark's watermarks."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ ARRIVAL = "__arrival"
 """The position of a record among the records of its task, in a batch."""
 
 LAST_WATERMARK = "__last_watermark"
-"""In the row that ends a key group of a batch that writes a savepoint: the watermark in ms; else null."""
+"""The watermark in ms, in the row that ends a key group of a batch with a savepoint; else null."""
 
 INPUT = "__input"
 """The number of a record's input, from 1, if an operator has several inputs."""
 
 INPUTS = ("__input_1", "__input_2")
-"""The columns that hold a record as a struct: the column of its input; the other one is null."""
+"""The columns of structs for each input; the column of the other input is null."""
 
 OUTPUT_TAG = "output_tag"
 """The id of the side output of a row; null if the row belongs to the main output."""
@@ -71,7 +71,7 @@ def quote(name: str) -> str:
 
 
 def frame_of(spark: SparkSession, table: pa.Table, schema: st.StructType) -> DataFrame:
-    """Make a DataFrame from an Arrow table, which must have the Arrow types of the schema."""
+    """Make a DataFrame from an Arrow table whose types are the Arrow types of the schema."""
     # PySpark 4.0 brought both `toArrow` and DataFrames from Arrow tables.
     if hasattr(DataFrame, "toArrow"):
         return spark.createDataFrame(table, schema)
@@ -87,7 +87,7 @@ def with_batch_time(df: DataFrame) -> DataFrame:
     """Append a column with the time in ms at which the batch began.
 
     Args:
-        df: Preferably has few rows, since the time is computed for each.
+        df: A DataFrame, preferably of few rows: Spark computes the time for each of them.
     """
     return df.withColumn(BATCH_TIME, _opaque(F.unix_millis(F.current_timestamp())))
 
@@ -111,18 +111,18 @@ def take_apart(
     Args:
         records: The records of a key group in a micro-batch.
         before_watermark: The column that says which records come before the watermark.  The
-            runtime's own column is dropped; a column of the user stays.
+            system column is dropped; a column of the user stays.
     """
-    # The column is null in records that the user has put in from elsewhere.
+    # The column is null in records that the user has united with an operator's outputs.
     is_early = pc.fill_null(records.column(before_watermark), False)
     if before_watermark == BEFORE_WATERMARK:
         records = records.drop_columns([BEFORE_WATERMARK])
     return records.filter(is_early), records.filter(pc.invert(is_early))
 
 
-# Spark's watermark cannot become `MAX_WATERMARK`, since it is a record's time less a delay, and
-# timestamps end earlier.  So a record at a time that no other record has ends an input.  A watermark
-# near that time means the end, whatever the delay.
+# Spark's watermark cannot become `MAX_WATERMARK`, because it is a record's time less a delay, and
+# timestamps end earlier.  So a record with a time beyond all others ends an input.  A watermark near
+# that time means the end, whatever the delay.
 
 END_OF_INPUT: Final = 9_000_000_000_000_000
 """The event time in ms of the record that ends an input: in the year 287,168."""
@@ -131,7 +131,7 @@ ENDED: Final = 8_000_000_000_000_000
 
 
 def watermark_of(milliseconds: int) -> int:
-    """Return the watermark in ms that a watermark of Spark means.
+    """Return the watermark in ms that stands for a watermark of Spark.
 
     Args:
         milliseconds: Spark's watermark: 0 before the first event, -1 if there is no event time.
@@ -152,8 +152,8 @@ def check_watermark(milliseconds: int) -> None:
     """
     if ENDED <= milliseconds < MAX_WATERMARK:
         msg = (
-            f"watermarks on Spark are before {ENDED:,} ms, in the year 255,000, got {milliseconds:,} "
-            "of the times of some elements; give times in ms since 1970, and leave out such that mean "
-            "never"
+            f"watermarks on Spark must be below {ENDED:,} ms, in the year 255,000, got "
+            f"{milliseconds:,} from the times of some elements; give times in ms since 1970, and "
+            "leave out times that mean never"
         )
         raise SparkSetupError(msg)

@@ -91,5 +91,7 @@ def test_a_second_watermark_is_refused(spark, tmp_path):
     """That of the stream is made with its end."""
     stream = Feed(spark, tmp_path / "input", SCHEMA).stream().withWatermark("ts", "1 second")
 
-    with pytest.raises(DeclarationError, match="takes the place of withWatermark"):
+    with pytest.raises(
+        DeclarationError, match="declares a watermark, got a stream that has one already"
+    ):
         _stream(spark, tmp_path, stream)

@@ -50,7 +50,7 @@ def test_key_columns_are_checked_when_they_are_named(df):
     with pytest.raises(DeclarationTypeError, match=r"can be compared, got array<int>"):
         key_by(df, "key", "list")
     with pytest.raises(
-        DeclarationValueError, match=r"\['__key_group'\] are the runtime's own.*rename"
+        DeclarationValueError, match=r"\['__key_group'\] are system columns.*rename"
     ):
         key_by(df.withColumnRenamed("key", "__key_group"), "ts")
 

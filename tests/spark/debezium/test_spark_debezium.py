@@ -326,13 +326,21 @@ def test_what_a_dataframe_cannot_be_decoded_by_is_refused_at_once(spark):
         (DeclarationValueError, {"schema": ROW, "key": "nr"}, "the key must be columns of schema="),
         (DeclarationTypeError, {"schema": "id interval month"}, "declare it STRING"),
         (DeclarationTypeError, {"schema": "id int, m map<int, string>"}, "declare it STRING"),
-        (DeclarationValueError, {"schema": ROW, "order_type": "string"}, "order_type is of"),
+        (
+            DeclarationValueError,
+            {"schema": ROW, "order_type": "string"},
+            "order_type needs a function",
+        ),
         (
             DeclarationValueError,
             {"schema": ROW, "order": len, "order_type": "what"},
             "order_type must be DDL",
         ),
-        (DeclarationValueError, {"schema": ROW, "on_error": "side_output"}, "side outputs are"),
+        (
+            DeclarationValueError,
+            {"schema": ROW, "on_error": "side_output"},
+            "only operators have side outputs",
+        ),
     ]:
         with pytest.raises(error, match=message):
             decode_debezium(records, **options)

@@ -72,7 +72,7 @@ def test_a_module_that_was_not_shipped_is_told_with_the_remedy(sent):
     _, said = python(OPEN, "function", cwd=sent)
     *_, last = [line for line in said.splitlines() if line.startswith("pyflinklike.errors.")]
     assert (
-        "pyflinklike.errors.SparkSetupError: a worker needs the modules of what it runs, got none called "
+        "pyflinklike.errors.SparkSetupError: a worker needs all modules of the program, got none called "
         "'myutil'; ship its file, or a zip of its package: env.add_python_file(path) in a job, else "
         "spark.sparkContext.addPyFile(path), or --py-files of spark-submit "
         "(docs/how-to/run-on-a-cluster.md)"
@@ -83,5 +83,5 @@ def test_another_module_of_the_same_name_is_told(sent):
     """What a worker finds first may not be the user's."""
     (sent / "myutil.py").write_text("", encoding="utf-8")
     _, said = python(OPEN, "function", cwd=sent)
-    needed = "SparkSetupError: a worker needs the same modules as the driver, got another one: "
+    needed = "SparkSetupError: a worker needs the same modules as the driver, got another one of the same name: "
     assert f"{needed}Can't get attribute 'Doubled" in said

@@ -235,7 +235,7 @@ def test_what_is_not_an_exception_is_refused() -> None:
                 "This output mode is not supported for streaming aggregations without watermark on "
                 "streaming DataFrames/DataSets. SQLSTATE: 42KDE"
             ),
-            "got one that has no watermark",
+            "got one without a watermark",
         ),
         (
             (

@@ -130,7 +130,7 @@ def test_a_pyarrow_too_old_for_this_pyspark_is_told(tmp_path: Path) -> None:
     """PySpark knows which it needs."""
     told = told_by(environment(tmp_path / "env", "pyarrow", "pyarrow==17.0.0"))
     assert (
-        f"pyflinklike.errors.RequirementError: PySpark {pyspark_version} needs other packages than "
-        "there are, got [UNSUPPORTED_PACKAGE_VERSION] PyArrow >= 18.0.0 must be installed; "
+        f"pyflinklike.errors.RequirementError: PySpark {pyspark_version} needs other packages, "
+        "got [UNSUPPORTED_PACKAGE_VERSION] PyArrow >= 18.0.0 must be installed; "
         f"however, your version is 17.0.0{REMEDY}"
     ) == told

@@ -125,7 +125,7 @@ def test_another_python_that_was_named_is_refused_with_what_to_do(tmp_path):
     told, said = run(FRAMES, tmp_path, PYSPARK_PYTHON=str(bare))
     assert "" == told
     assert said.rstrip().endswith(
-        f"SparkSetupError: the workers need pyarrow, and their Python, {str(bare)!r}, has none; before the "
+        f"SparkSetupError: the workers need pyarrow, got a Python without it, {str(bare)!r}; before the "
         "session begins, unset PYSPARK_PYTHON and spark.pyspark.python, or set "
         f'os.environ["PYSPARK_PYTHON"] = sys.executable, which is {sys.executable!r} here'
     )

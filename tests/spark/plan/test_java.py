@@ -107,7 +107,7 @@ def test_a_java_that_tells_no_version_is_refused(tmp_path: Path):
     """As macOS' placeholder does when no JDK is installed."""
     home = java_home(tmp_path / "jdk", "Unable to locate a Java Runtime.\n")
 
-    with pytest.raises(SparkSetupError, match="does not tell its version"):
+    with pytest.raises(SparkSetupError, match="does not print its version"):
         check_java({"JAVA_HOME": str(home), "PATH": os.environ["PATH"]})
 
 

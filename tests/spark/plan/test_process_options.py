@@ -150,7 +150,7 @@ def test_an_option_that_a_method_has_not_is_refused(given, kind):
     [
         ("old", None, True, DeclarationTypeError, r"got 'old'; write drop_states="),
         ([3], None, True, DeclarationTypeError, "takes names of states, got 3"),
-        (["old"], None, False, DeclarationValueError, "in a batch, which keeps no state"),
+        (["old"], None, False, DeclarationValueError, "in a batch, which has no checkpoint"),
         (["old"], "/saved", True, DeclarationValueError, r"remove_state\(\.\.\.\)"),
     ],
 )

@@ -137,7 +137,7 @@ def test_a_session_that_chose_no_checkpoint_format_is_told_once(noted):
     note_checkpoint_format(session())
 
     assert [f'spark.conf.set("{FORMAT}", "2") before the first start, or "1"'] == [
-        record.getMessage().partition("call ")[2].partition(" to stay")[0]
+        record.getMessage().partition("call ")[2].partition(" to keep")[0]
         for record in noted.records
     ]
 

@@ -60,7 +60,7 @@ def test_an_element_that_holds_itself_comes_back():
 
 def test_an_element_that_does_not_pickle_is_shown():
     """Not all the others with it."""
-    with pytest.raises(OutputError, match=r"one that pickle can write, got .*lock"):
+    with pytest.raises(OutputError, match=r"goes to another task, got .*lock"):
         dump(["fine", threading.Lock()])
 
 

@@ -61,11 +61,11 @@ def test_keys_without_columns_are_of_the_first_key_group():
 @pytest.mark.parametrize(
     ("types", "keys", "told"),
     [
-        ([st.DoubleType()], [1.0, 1], "got 1, which they hold as 1.0"),
+        ([st.DoubleType()], [1.0, 1], "got 1, which becomes 1.0 there"),
         (
             [st.DoubleType(), st.StringType()],
             [(1.0, "a"), (1, "b")],
-            r"got \(1, 'b'\), which they hold as \(1.0, 'b'\)",
+            r"got \(1, 'b'\), which becomes \(1.0, 'b'\) there",
         ),
     ],
 )
