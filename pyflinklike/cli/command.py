@@ -70,9 +70,7 @@ def _add_look_options(command: C) -> C:
     options = [
         click.argument("path"),
         click.option("--operator", help="An operator's uid or Spark's number; without it, all."),
-        click.option(
-            "--batch", type=int, help="Read the state after this micro-batch, not the last."
-        ),
+        click.option("--batch", type=int, help="Read the state after this batch."),
         click.option("--json", "is_json", is_flag=True, help="JSON lines, times also in ms."),
         click.option("--master", default="local[2]", show_default=True, help="Spark's master URL."),
         click.option("--traceback", is_flag=True, help="Show the traceback of an error."),

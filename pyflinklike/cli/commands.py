@@ -176,9 +176,7 @@ _CHECKED = {
 
 
 @command("check")
-@click.option(
-    "--all-batches", is_flag=True, help="Check every batch that Spark keeps, not only the last."
-)
+@click.option("--all-batches", is_flag=True, help="Check every batch that Spark keeps.")
 def _check(look: Look, all_batches: bool) -> int:
     """Verify all stored bytes, and list the damage."""
     found, checked = _find_damage(look, all_batches=all_batches)

@@ -45,11 +45,7 @@ _SHORT = ("index", "operator", "call", "subject", "timestamp", "batch", "error",
 @click.option(
     "--index", type=click.IntRange(0), default=0, show_default=True, help="Which letter to replay."
 )
-@click.option(
-    "--allow-pickle",
-    is_flag=True,
-    help="Unpickle values; the writer of the letters may run code here.",
-)
+@click.option("--allow-pickle", is_flag=True, help="Unpickle; the writer may run code here.")
 @click.option(
     "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
 )

@@ -32,7 +32,7 @@ _VARIABLE = "PYFLINKLIKE_SERVE_TOKEN"
     type=click.IntRange(0, 65_535),
     default=8000,
     show_default=True,
-    help="0 takes a free port.",
+    help="0 takes any free one.",
 )
 @click.option(
     "--host-name",

@@ -110,7 +110,7 @@ def read_saved_entries(
 
     Args:
         spark: Any session that reaches the directory.
-        directory: The open savepoint.
+        directory: The savepoint, already opened.
         state: The name of the state.
         batch_id: None, or the batch of the savepoint.
         operator: The operator's position in the savepoint, or its uid.
@@ -183,7 +183,7 @@ def read_saved_timers(
 
     Args:
         spark: Any session that reaches the directory.
-        directory: The open savepoint.
+        directory: The savepoint, already opened.
         batch_id: None, or the batch of the savepoint.
         operator: The operator's position in the savepoint, or its uid.
         now: The time by which timers are `due`; None takes the time of the savepoint.  If that is

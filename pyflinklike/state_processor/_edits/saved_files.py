@@ -272,7 +272,7 @@ def read_saved_frames(
 
     Args:
         spark: Any session that reaches the directory.
-        directory: The open savepoint.
+        directory: The savepoint, already opened.
         uid: The uid of the operator; None reads the only operator.
 
     Raises:
