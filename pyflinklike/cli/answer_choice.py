@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The opening of a checkpoint or a savepoint for a command.
+"""Opens a checkpoint or a savepoint for a command.
 
-A savepoint is opened without Spark.  For a checkpoint Spark is started, unless it runs, and its
-Java prints nothing on the terminal.  That takes many seconds, so a line on standard error tells what
-is waited for, and for how long; there is none in a pipe or a log.
+A savepoint is opened without Spark.  For a checkpoint the command starts Spark, unless it runs, and
+keeps Java from printing on the terminal.  That takes many seconds, so a line on standard error says
+what the command waits for, and for how long.  In a pipe or a log there is no such line.
 """
 
 from __future__ import annotations
@@ -42,19 +42,17 @@ def open_answers(
 
     Args:
         path: The path of a checkpoint or a savepoint.
-        operator: Spark's number of an operator or its uid; None for all operators.
-        batch: The number of a micro-batch; None for the last.
-        master: The master URL of Spark for a checkpoint; a savepoint needs no Spark.
+        operator: Spark's number of an operator or its uid; None opens all operators.
+        batch: The number of a micro-batch; None opens the last.
+        master: Spark's master URL, if the path is a checkpoint; a savepoint needs no Spark.
         quiet: Whether to hide what Java prints.
 
     Raises:
-        DeclarationValueError: Nothing is at the path, or a batch is asked of a savepoint.
+        DeclarationValueError: The path does not exist, or is a savepoint and a batch is given.
     """
     if is_savepoint(path):
         if batch is not None:
-            msg = (
-                f"--batch chooses a batch of a checkpoint, got savepoint {path!r}, which is of one"
-            )
+            msg = f"--batch chooses a batch of a checkpoint, got savepoint {path!r}, which has one batch"
             raise DeclarationValueError(f"{msg}; leave it out")
         from pyflinklike.cli.savepoint_answers import SavepointAnswers
 
@@ -70,7 +68,7 @@ def is_savepoint(path: str) -> bool:
     """Return whether a path leads to a savepoint instead of a checkpoint.
 
     Raises:
-        DeclarationValueError: Nothing is at the path; this is found before Spark starts.
+        DeclarationValueError: The path does not exist; the command finds that before Spark starts.
     """
     try:
         location = savepoint_location_of(path)
@@ -82,7 +80,7 @@ def is_savepoint(path: str) -> bool:
         if ":" in path:  # Spark may know this file system although Arrow does not
             return False
         raise
-    msg = f"PATH must be a checkpoint or a savepoint, got {path!r}, where there is nothing"
+    msg = f"PATH must be a checkpoint or a savepoint, got {path!r}, which does not exist"
     raise DeclarationValueError(f"{msg}; give the checkpointLocation of a query")
 
 
@@ -92,16 +90,16 @@ def operator_of(text: str | None) -> int | str | None:
 
 
 def choose_state(answers: Answers, name: str) -> StateInfo:
-    """Return the state of a name, whichever operator has it.
+    """Return the state that has a name, in any operator.
 
     Raises:
-        UnknownStateError: No operator has such a state, or several have.
+        UnknownStateError: No operator has such a state, or several operators have.
     """
     infos = answers.states()
     having = [info for info in infos if info.name == name]
     if len(having) > 1:
         uids = [info.uid or str(info.operator_id) for info in having]
-        msg = f"{answers.where}: state {name!r} must be one operator's, got those of {uids}"
+        msg = f"{answers.where}: several operators have a state {name!r}, got {uids}"
         raise UnknownStateError(f"{msg}; choose with --operator")
     return state_of(infos, name, answers.where)
 
@@ -115,7 +113,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # To compile for speed what runs once took 40 % of the JVM's time for a `get`.
+    # Java's optimizing compiler took 40 % of the time of a `get`, whose code runs once.
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "4",
 }
@@ -127,11 +125,11 @@ def session(master: str, path: str, *, quiet: bool) -> Iterator[SparkSession]:
 
     Args:
         master: The master URL of Spark.
-        path: The path of the checkpoint to read, whose format a session of our own takes.
+        path: The path of the checkpoint to read; a session that is started here takes its format.
         quiet: Whether to hide what Java prints on standard error.
 
     Raises:
-        SparkSetupError: Java or PySpark is missing, or does not start.
+        SparkSetupError: Java or PySpark is missing, or Spark does not start.
     """
     from pyflinklike.spark._plan.requirements import pyspark_checked
 
@@ -141,21 +139,22 @@ def session(master: str, path: str, *, quiet: bool) -> Iterator[SparkSession]:
     if running is not None:
         yield running
         return
-    # Workers must run the driver's Python, which the nodes of a cluster need not have there.
+    # Local workers must run the driver's Python; a cluster's nodes need not have one at that path.
     if master.startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("pyflinklike state")
     for name, value in _SETTINGS.items():
         if master.startswith("local") or not name.startswith("spark.driver."):
             builder = builder.config(name, value)
-    with tempfile.TemporaryFile("w+b") as told, tell_waiting(quiet=quiet) as say:
+    # A file, not a pipe: Java would wait for a reader once a pipe is full.
+    with tempfile.TemporaryFile("w+b") as printed, tell_waiting(quiet=quiet) as say:
         try:
             say("starting Spark")
-            with _elsewhere(told.fileno(), quiet=quiet):
+            with _elsewhere(printed.fileno(), quiet=quiet):
                 spark = builder.getOrCreate()
         except Exception as error:
-            told.seek(0)
-            said = told.read().decode(errors="replace").strip().splitlines()
+            printed.seek(0)
+            said = printed.read().decode(errors="replace").strip().splitlines()
             msg = f"a checkpoint is read with Spark, got {(said or [repr(error)])[-1]}"
             raise SparkSetupError(
                 f"{msg}; install Java 17 or newer, or give a savepoint"
@@ -180,6 +179,7 @@ def _elsewhere(descriptor: int, *, quiet: bool) -> Iterator[None]:
         yield
         return
     sys.stderr.flush()
+    # Java inherits the descriptor, not Python's `sys.stderr`, so redirecting that would not do.
     kept = os.dup(2)
     os.dup2(descriptor, 2)
     try:
@@ -189,21 +189,21 @@ def _elsewhere(descriptor: int, *, quiet: bool) -> Iterator[None]:
         os.close(kept)
 
 
-# The line that tells what is waited for
+# The line that says what the command waits for
 
-_told: list[Any] = []
-"""The line that is shown, if there is one."""
+_shown: list[Any] = []
+"""The line that the terminal shows, if any."""
 
 
 @contextmanager
 def tell_waiting(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal what is waited for, and for how long.
+    """Show on a terminal what the command waits for, and for how long.
 
     Args:
-        quiet: Whether nothing else is printed on standard error.
+        quiet: Whether Java's output is hidden; if it is not, no line is shown.
 
     Yields:
-        A function that changes the text.
+        A function that changes the text of the line.
     """
     if not quiet or not sys.stderr.isatty():
         yield lambda _text: None
@@ -211,7 +211,7 @@ def tell_waiting(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    # Spark is started with another standard error, so the terminal is kept under another number.
+    # `_elsewhere` replaces descriptor 2 while Spark starts; the line needs the terminal meanwhile.
     with os.fdopen(os.dup(sys.stderr.fileno()), "w") as terminal:
         columns = (
             SpinnerColumn(),
@@ -221,7 +221,7 @@ def tell_waiting(*, quiet: bool) -> Iterator[Callable[[str], None]]:
         shown = Progress(*columns, console=Console(file=terminal), transient=True)
         shown.start()
         task = shown.add_task("")
-        _told.append(shown)
+        _shown.append(shown)
         try:
             yield lambda text: shown.update(task, description=text)
         finally:
@@ -229,6 +229,6 @@ def tell_waiting(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def end_waiting() -> None:
-    """Take the line that tells what is waited for off the terminal, if there is one."""
-    while _told:
-        _told.pop().stop()
+    """Remove the line from the terminal, if there is one."""
+    while _shown:
+        _shown.pop().stop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The questions of commands to a checkpoint or a savepoint, which are the same for both."""
+"""The interface through which commands ask a checkpoint or a savepoint; it is one for both."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ class Answers(Protocol):
         """Return the timers of each operator.
 
         Args:
-            domain: The only domain; None for both.
-            before: Only timers that are due before this time, in ms; None for all.
-            limit: The most rows of an operator; None for all.
+            domain: "event_time" or "processing_time"; None returns both.
+            before: If given, only timers that are due before this time, in ms.
+            limit: The most rows of each operator; None returns all.
         """
 
     def records(self) -> list[OperatorRecord]:
         """Return the operator records of the chosen operators."""
 
     def clock(self) -> BatchClock | None:
-        """Return the times of the batch; None for a savepoint that does not note them."""
+        """Return the times of the batch, or None if a savepoint does not record them."""
 
     def count_stamped(self, info: StateInfo, after: int, until: int) -> int:
         """Count the entries with a stamp after `after` and not after `until`, both in ms.
@@ -77,10 +77,10 @@ class Answers(Protocol):
         """Compare entries: return the number of differences by change, and the first of them.
 
         Args:
-            before: Entries of answers of the same class; None for none.
-            after: Entries likewise; only one of the two may be None.
+            before: The result of `entries` or `timer_entries`; None if there are no entries.
+            after: The same of other answers of this class; only one of the two may be None.
             keys: The names of the key columns.
-            limit: The most rows to return; None for all.
+            limit: The most rows to return; None returns all.
         """
 
     def export(self, out: str, kind: str) -> None:
@@ -92,11 +92,11 @@ class EntryChoice:
     """A choice of the entries of a state.
 
     Args:
-        limit: The most entries, the first ones in the order of keys; None for all.
-        where: A condition of Spark's SQL; None for none.
-        alive: True for entries that have not expired, False for expired ones, None for both.
-        key: The only key, if `has_key`; None is a key as well.
-        has_key: Whether only the entries of `key` are wanted.
+        limit: The most entries, the first ones in the order of keys; None chooses all.
+        where: A condition of Spark's SQL, or None.
+        alive: True chooses entries that have not expired, False expired ones, None both.
+        key: The only key, if `has_key`.
+        has_key: Whether only the entries of `key` are chosen; None is a key, so it cannot say that.
     """
 
     limit: int | None = None
@@ -112,8 +112,8 @@ class TimerCounts:
 
     Args:
         uid: The uid of the operator.
-        counts: For each domain `domain`, `timers`, `due`, and the `first` and `last` time in ms.
-        rows: The next timers.
+        counts: A dict for each domain: `domain`, `timers`, `due`, and `first` and `last` in ms.
+        rows: The next timers, sorted by time.
     """
 
     uid: str
@@ -128,14 +128,15 @@ _ENTRY = (
 
 
 def order_of(columns: Sequence[tuple[str, Any]], keys: Sequence[str]) -> list[str]:
-    """Return the sort order: key columns first, then those that tell the entries of a key apart.
+    """Return the sort order: key columns first, then the columns that differ within a key.
 
     Args:
         columns: Names and Arrow types of the rows' columns.
         keys: The names of the key columns.
     """
     types = dict(columns)
-    # A time tells timers of a key apart, but not the entries of a timestamped store.
+    # Timers of one key differ in their time; two entries of a timestamped store may have the same.
     timers = ("domain", "timestamp") if "domain" in types else ()
     wanted = [name for name in (*keys, *_ENTRY, *timers) if name in types]
+    # Arrow sorts no structs, lists or maps.
     return [name for name in wanted if not pa.types.is_nested(types[name])]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values as JSON and as texts, and rows as files: Parquet, JSON lines and CSV.
+"""Writes values as JSON and as text, and rows as files: Parquet, JSON lines and CSV.
 
-Times are ISO 8601 in UTC, and every value of a CSV file is a text.
+Times are ISO 8601 in UTC.  Every value in a CSV file is text.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _instant(microseconds: int) -> dt.datetime | None:
 
 
 def iso(milliseconds: int) -> str | None:
-    """Return a time in ms as ISO 8601 in UTC; None beyond Python's datetimes."""
+    """Return a time in ms as ISO 8601 in UTC, or None if Python's datetimes do not reach it."""
     instant = _instant(milliseconds * 1000)
     return None if instant is None else _iso(instant)
 
@@ -117,7 +117,7 @@ def _plain(value: Any) -> Any:
 
 
 def as_cell(value: Any) -> str | None:
-    """Return a value as a text for a file of texts; None stays None."""
+    """Return a value as the text of a CSV cell; None stays None."""
     if value is None:
         return None
     plain = _plain(value)
@@ -125,7 +125,7 @@ def as_cell(value: Any) -> str | None:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as one line of printable text, which cannot steer a terminal."""
+    """Return a value as one line of printable text: no escape sequence reaches the terminal."""
     text = as_cell(value) or ""
     return text if text.isprintable() else json.dumps(text)[1:-1]
 
@@ -153,9 +153,9 @@ def write_dataset(dataset: Any, folder: str, kind: str) -> None:
     """Write the rows of a dataset as one file.
 
     Args:
-        dataset: A dataset of `pyarrow.dataset`.
+        dataset: A dataset of `pyarrow.dataset`, read one batch at a time.
         folder: Path or address of the folder to make for the file.
-        kind: One of `FORMATS`.
+        kind: The file format, one of `FORMATS`.
     """
     location = savepoint_location_of(folder)
     location.filesystem.create_dir(location.root)
@@ -182,7 +182,7 @@ def _every_line(dataset: Any) -> Iterator[str]:
 
 def _csv(location: Any, dataset: Any) -> None:
     schema = pa.schema([pa.field(name, pa.string()) for name in dataset.schema.names])
-    # The writer quotes texts but not nulls, so an empty text differs from none.
+    # The writer quotes texts but not nulls, so an empty text differs from null.
     with (
         location.filesystem.open_output_stream(location.path("part-0.csv")) as file,
         csv.CSVWriter(file, schema) as writer,

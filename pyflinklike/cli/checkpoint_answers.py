@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers about a checkpoint after one micro-batch, which come from Spark.
+"""Answers questions about a checkpoint after one micro-batch, with Spark.
 
-Every question to Spark goes through `_ask`, so that a command fails with our errors.
+Every call that makes Spark work goes through `_ask`, so that a command fails with our errors.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class CheckpointAnswers:
         spark: The session that reads the checkpoint.
         path: The path of the checkpoint.
         operators: The chosen operators, all of one micro-batch.
-        batches: The first and the last batch that can be asked for.
+        batches: The first and the last batch whose state Spark still keeps.
     """
 
     spark: SparkSession
@@ -74,8 +74,9 @@ class CheckpointAnswers:
         """Open a checkpoint.
 
         Raises:
-            SparkSetupError: Spark cannot read it, or it has no operator of ours, or no batch yet.
-            UnknownBatchError, UnknownStateError: There is no such batch, or operator.
+            SparkSetupError: Spark cannot read the checkpoint, or it has no operator of ours, or no
+                batch yet.
+            UnknownBatchError, UnknownStateError: There is no such batch, or no such operator.
             CorruptStateError: An operator record is damaged.
         """
         found = checkpoint_states(spark, path, operator, batch_id)
@@ -102,7 +103,7 @@ class CheckpointAnswers:
         return f"checkpoint {self.path!r}, batch {self.batch_id}"
 
     def facts(self) -> str:
-        """Describe the batch, the range of batches, the query, and the version that wrote the state."""
+        """Describe the batch, the range of batches, the query, and the version of the writer."""
         first, last = self.batches
         query = _ask(functools.partial(query_id_of, self.spark, self.path))
         libraries = ", ".join(sorted({each.record.library for each in self.operators}))
@@ -148,7 +149,8 @@ class CheckpointAnswers:
         """Return the chosen entries of a state as a DataFrame.
 
         Raises:
-            StateValueError: The key does not fit, or the state has no TTL but expired entries are asked.
+            StateValueError: The key does not fit, or expired entries are chosen of a state without
+                a TTL.
             DeclarationValueError: Spark does not understand the condition.
         """
         frame = entries_of(
@@ -242,7 +244,7 @@ class CheckpointAnswers:
         return [each.record for each in self.operators]
 
     def clock(self) -> BatchClock:
-        """Return the times of the batch, for which Spark is asked once."""
+        """Return the times of the batch; Spark is asked once for them."""
         if not self._clocks:
             self._clocks.append(_ask(self.operators[0].clock))
         return self._clocks[0]
@@ -255,6 +257,7 @@ class CheckpointAnswers:
 
     def export(self, out: str, kind: str) -> None:
         """Write all states and timers, in Spark's tasks."""
+        # One operator may be chosen out of several; a savepoint of all needs no choice.
         if kind == "savepoint":
             one = self.operators[0].operator_id if len(self.operators) == 1 else None
             _ask(
@@ -277,7 +280,8 @@ class CheckpointAnswers:
 @contextmanager
 def _silence_pyspark() -> Iterator[None]:
     """Keep PySpark from printing the errors that it raises within the context."""
-    from pyspark.logger import PySparkLogger  # PySpark 3.5 has none
+    # PySpark 3.5 lacks this module, but it reads no state, either.
+    from pyspark.logger import PySparkLogger
 
     loggers = [
         PySparkLogger.getLogger(f"{each}QueryContextLogger") for each in ("SQL", "DataFrame")
@@ -296,9 +300,9 @@ def _first_rows(frame: DataFrame, first: list[str], keys: list[str], limit: int 
 
     Args:
         frame: The rows to sort.
-        first: The columns that come before all others in the order.
+        first: The columns to sort by before all others.
         keys: The names of the key columns.
-        limit: The most rows; None for all.
+        limit: The most rows to return; None returns all.
     """
     types = [(field.name, _arrow_kind(field)) for field in frame.schema.fields]
     order = [*first, *(quote(each) for each in order_of(types, keys) if each not in first)]
@@ -307,7 +311,7 @@ def _first_rows(frame: DataFrame, first: list[str], keys: list[str], limit: int 
 
 
 def _arrow_kind(field: Any) -> Any:
-    """Return an Arrow type that tells `order_of` whether the column is nested."""
+    """Return an Arrow type that is nested if the column is: `order_of` looks at nothing else."""
     nested = field.dataType.typeName() in ("struct", "array", "map")
     return pa.list_(pa.null()) if nested else pa.null()
 
@@ -316,8 +320,8 @@ def _ask(ask: Callable[[], T]) -> T:
     """Ask Spark, and return its answer.
 
     Raises:
-        PyflinklikeError: A task of ours raised it.
-        SparkSetupError: Spark refused.
+        PyflinklikeError: Our code in a task raised it.
+        SparkSetupError: Spark failed.
     """
     try:
         return ask()
@@ -327,19 +331,13 @@ def _ask(ask: Callable[[], T]) -> T:
             raise ours from error
         if isinstance(error, PySparkException) or type(error).__module__.startswith("py4j"):
             first = next(iter(str(error).splitlines()), repr(error))
-            msg = f"Spark must be able to read the checkpoint, got {first[:500]}"
+            msg = f"Spark cannot read the checkpoint, got {first[:500]}"
             raise SparkSetupError(f"{msg}; --traceback shows all") from error
         raise
 
 
 def _write_frame(frame: DataFrame, folder: str, kind: str) -> None:
-    """Write rows in Spark's tasks.
-
-    Args:
-        frame: The rows to write.
-        folder: Path or address of the folder to make.
-        kind: One of `FORMATS`.
-    """
+    """Write rows to a new folder in Spark's tasks, in one of `FORMATS`."""
     if kind == "parquet":
         _ask(lambda: frame.write.parquet(folder))
     elif kind == "csv":

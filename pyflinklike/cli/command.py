@@ -38,7 +38,7 @@ _MODULES = {
 
 
 class _Commands(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click passes it
         return list(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -57,11 +57,11 @@ def program() -> None:
 def state() -> None:
     """Look into the state of a query.
 
-    PATH is the checkpoint of a query, running or stopped (Spark reads it, so Java is needed), or
-    the directory of a savepoint (which needs neither); for `failures` it is where dead letters are.
+    PATH is the checkpoint of a running or stopped query (Spark reads it and needs Java), or the
+    directory of a savepoint (no Spark, no Java). For `failures` it is the directory of dead letters.
 
-    Exit codes: 0 done; 1 `check` found damage, `diff` a difference, `get` no such key, `explain` a
-    refusal, `failures --replay` the failure again; 2 it could not be done.
+    Exit codes: 0 if the command is done; 1 if `check` finds damage, `diff` a difference, `get` no
+    such key, `explain` a refusal, or if `failures --replay` fails again; 2 if it cannot be done.
     """
 
 
@@ -69,11 +69,11 @@ def _add_look_options(command: C) -> C:
     """Add the options that all commands have."""
     options = [
         click.argument("path"),
-        click.option("--operator", help="Its uid, or Spark's number of it; else all there are."),
-        click.option("--batch", type=int, help="After which micro-batch; else the last one."),
+        click.option("--operator", help="An operator's uid or Spark's number; without it, all."),
+        click.option("--batch", type=int, help="Read the state after this batch."),
         click.option("--json", "is_json", is_flag=True, help="JSON lines, times also in ms."),
-        click.option("--master", default="local[2]", show_default=True, help="Of Spark."),
-        click.option("--traceback", is_flag=True, help="With an error, show where it came from."),
+        click.option("--master", default="local[2]", show_default=True, help="Spark's master URL."),
+        click.option("--traceback", is_flag=True, help="Show the traceback of an error."),
     ]
     return functools.reduce(lambda made, option: option(made), reversed(options), command)
 
@@ -124,10 +124,10 @@ def print_rows(look: Look, answers: Answers, table: Any, limit: int, **facts: ob
 
     Args:
         look: The common options, which choose JSON lines or a table.
-        answers: The answers that the entries come from, whose batch is in every line of JSON.
-        table: The entries, one more than `limit` if there are more.
-        limit: The most entries to print; 0 for all.
-        facts: Further fields of every line of JSON.
+        answers: The answers that gave the entries; every line of JSON has their batch.
+        table: The entries to print; if there are more than `limit`, one more than that.
+        limit: The most entries to print; 0 prints all.
+        facts: Further fields for every line of JSON.
     """
     more = bool(limit) and table.num_rows > limit
     kept = table.slice(0, limit) if more else table
@@ -141,16 +141,12 @@ def print_rows(look: Look, answers: Answers, table: Any, limit: int, **facts: ob
 
 @attrs.frozen
 class Printer:
-    """Prints rows.
-
-    Args:
-        is_json: Whether as JSON lines.
-    """
+    """Prints rows as a table, or as JSON lines if `is_json`."""
 
     is_json: bool
 
     def note(self, text: str) -> None:
-        """Print a line beside the rows, but none among JSON lines."""
+        """Print a line beside the rows; with `--json` print nothing, so that all lines are JSON."""
         end_waiting()
         if not self.is_json:
             click.echo(click.style(text, dim=True))
@@ -167,16 +163,16 @@ class Printer:
 
         Args:
             rows: The rows, each with all columns.
-            columns: The names of the columns, which a table without rows shows as well.
-            facts: Further fields of every line of JSON.
+            columns: The names of the columns; a table without rows shows them, too.
+            facts: Further fields for every line of JSON.
         """
         end_waiting()
         if self.is_json:
             for row in rows:
                 shown = as_json(row)
                 # A key column may have the name of a fact.
-                told = {f"_{name}" if name in shown else name: facts[name] for name in facts}
-                click.echo(json.dumps({**told, **shown}, ensure_ascii=False))
+                first = {f"_{name}" if name in shown else name: facts[name] for name in facts}
+                click.echo(json.dumps({**first, **shown}, ensure_ascii=False))
             return
         texts = [[as_text(row[name]) for name in columns] for row in rows]
         if sys.stdout.isatty():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands that show (`list`, `show`, `get`, `timers`), compare (`check`, `diff`) and write.
 
-A command asks and prints.  What it asks is the same of a checkpoint and of a savepoint.
+A command asks and prints.  It asks a checkpoint and a savepoint the same questions.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ def _list(look: Look) -> int:
 
 
 def _key_counts(uid: str, keys: int, timers: dict[str, int]) -> str:
-    """Word the numbers of an operator's keys and timers."""
-    told = [f"{number:,} {domain.replace('_', '-')} timers" for domain, number in timers.items()]
-    return f"{uid}: {', '.join([f'{keys:,} keys', *(told or ['no timers'])])}"
+    """Return the numbers of an operator's keys and timers in words."""
+    counted = [f"{count:,} {domain.replace('_', '-')} timers" for domain, count in timers.items()]
+    return f"{uid}: {', '.join([f'{keys:,} keys', *(counted or ['no timers'])])}"
 
 
 _SHORT = ("operator", "name", "kind", "key", "entry", "value", "ttl", "entries", "bytes")
 
 
 def _short(info: StateInfo) -> dict[str, Any]:
-    """Return the facts of a state that fit a line."""
+    """Return as many facts of a state as fit into a line."""
     return {
         "operator": info.uid or str(info.operator_id),
         "name": info.name,
@@ -88,7 +88,7 @@ def _short(info: StateInfo) -> dict[str, Any]:
 @_limit
 @click.option("--where", metavar="SQL", help="A condition of Spark's SQL; checkpoints only.")
 @click.option(
-    "--expired/--alive", "expired", default=None, help="Only what is past its TTL, or is not."
+    "--expired/--alive", "expired", default=None, help="Only entries past their TTL, or the others."
 )
 def _show(look: Look, name: str, limit: int, where: str | None, expired: bool | None) -> int:
     """Show entries of a STATE, in the order of their keys."""
@@ -102,9 +102,12 @@ def _show(look: Look, name: str, limit: int, where: str | None, expired: bool | 
 
 @command("get")
 @click.argument("words", metavar="[STATE] KEY", nargs=-1, required=True)
-@click.option("--all", "every", is_flag=True, help="Of all states; no STATE is given then.")
+@click.option("--all", "every", is_flag=True, help="Ask all states; give a KEY and no STATE.")
 def _get(look: Look, words: tuple[str, ...], every: bool) -> int:
-    """Show what a STATE has of a KEY: JSON (an array for several columns), or a string as it is."""
+    """Show the entries of a STATE for a KEY.
+
+    KEY is JSON (an array if the key has several columns), or a string without quotes.
+    """
     if len(words) != (1 if every else 2):
         msg = "get takes STATE KEY, or KEY --all"
         raise click.UsageError(f"{msg}, got {' '.join(words)!r}")
@@ -138,7 +141,7 @@ def _key(info: StateInfo, text: str) -> Any:
 
 @command("timers")
 @click.option("--domain", type=click.Choice(["event_time", "processing_time"]))
-@click.option("--due-before", metavar="TIME", help="ISO 8601, or in ms.")
+@click.option("--due-before", metavar="TIME", help="A time in ISO 8601 or in ms.")
 @_limit
 def _timers(look: Look, domain: str | None, due_before: str | None, limit: int) -> int:
     """Count the registered timers, and show the next of them."""
@@ -173,9 +176,9 @@ _CHECKED = {
 
 
 @command("check")
-@click.option("--all-batches", is_flag=True, help="Every batch that is retained, not the last.")
+@click.option("--all-batches", is_flag=True, help="Check every batch that Spark keeps.")
 def _check(look: Look, all_batches: bool) -> int:
-    """Verify everything that is stored, and list all findings."""
+    """Verify all stored bytes, and list the damage."""
     found, checked = _find_damage(look, all_batches=all_batches)
     if found or look.is_json:
         look.printer.rows(map(attrs.asdict, found), ["part", "message"])
@@ -197,6 +200,7 @@ def _find_damage(look: Look, *, all_batches: bool) -> tuple[list[Finding], Check
     if all_batches or look.batch is not None or look.operator is not None:
         msg = "a savepoint is checked as a whole, got an option that chooses a part"
         raise DeclarationValueError(f"{msg}; leave --operator, --batch and --all-batches out")
+    # A damaged manifest is a finding of this command; any other command fails.
     try:
         saved = open_savepoint(look.path)
     except CorruptStateError as error:
@@ -224,7 +228,7 @@ def _check_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding], 
 def _diff(look: Look, other: str | None, batches: str | None, limit: int) -> int:
     """Show the differences of two checkpoints, two savepoints, or two batches of a checkpoint.
 
-    Stamps of a TTL do not count; timers are shown that came or went.
+    Two entries that differ only in their TTL stamp are the same. Timers that came or went are shown.
     """
     if (other is None) == (batches is None):
         msg = "diff takes PATH PATH_B, or PATH --batches A..B"
@@ -292,7 +296,7 @@ def _state_differences(
     Args:
         before: A checkpoint or a savepoint.
         after: Another of the same kind.
-        limit: The most rows of each state; None for all.
+        limit: The most rows to return for each state; None returns all.
 
     Raises:
         DeclarationValueError: One is a checkpoint and one a savepoint.
@@ -333,14 +337,14 @@ def _timer_differences(
 
 
 def _by_operator(answers: Answers) -> dict[str, str]:
-    """Return the uids by what identifies an operator in both: a single one may be renamed."""
+    """Return the uids by uid, or by "" if there is one operator: it may have another uid."""
     uids = [each.identity.name for each in answers.records()]
     return {"": uids[0]} if len(uids) == 1 else {uid: uid for uid in uids}
 
 
 def _by_name(answers: Answers) -> dict[tuple[str, str], StateInfo]:
     infos = answers.states()
-    one = len({info.operator_id for info in infos}) == 1  # a single operator may be renamed
+    one = len({info.operator_id for info in infos}) == 1  # a single operator may have another uid
     return {("" if one else info.uid, info.name): info for info in infos}
 
 
@@ -348,7 +352,7 @@ def _check_same(was: StateInfo, now: StateInfo) -> None:
     for field in ("kind", "key_columns", "user_key_type", "value_type", "namespace_type"):
         one, other = getattr(was, field), getattr(now, field)
         if one != other:
-            msg = f"state {was.name!r}: diff compares states of one {field}, got {one} and {other}"
+            msg = f"state {was.name!r}: diff needs the same {field} in both, got {one} and {other}"
             raise IncompatibleStateError(f"{msg}; look at each with `show`")
 
 
@@ -360,12 +364,12 @@ def _check_same(was: StateInfo, now: StateInfo) -> None:
     type=click.Choice(["savepoint", "parquet", "csv", "jsonl"]),
     default="savepoint",
     show_default=True,
-    help="A savepoint to begin a query with, or the same folders of files alone.",
+    help="A savepoint can start a query; the other formats are the same folders of files only.",
 )
 def _export(look: Look, out: str, kind: str) -> int:
-    """Write all states and timers to the directory OUT, where nothing may be yet."""
+    """Write all states and timers to the directory OUT, which must not exist."""
     if savepoint_location_of(out).exists():
-        msg = f"OUT must be a path where nothing is, got {out!r}; give another"
+        msg = f"OUT must not exist, got {out!r}; give another path"
         raise DeclarationValueError(msg)
     with look.answers() as answers:
         answers.export(out, kind)
@@ -378,10 +382,10 @@ def _export(look: Look, out: str, kind: str) -> int:
 def _report(look: Look, out: str) -> int:
     """Write a page about a checkpoint: sizes, skew, growth, the largest keys, expiry and timers.
 
-    It is one file of about 1 MB, and fetches nothing.
+    The page is one file of about 1 MB, and loads no other file.
     """
     if is_savepoint(look.path):
-        msg = f"report draws the log of a checkpoint, got savepoint {look.path!r}, which has none"
+        msg = f"report draws the log of a checkpoint, got savepoint {look.path!r} without a log"
         raise DeclarationValueError(f"{msg}; look at it with `list` and `timers`")
     if look.is_json:
         msg = "report writes a page, got --json; leave it out"

@@ -3,9 +3,9 @@
 
 | code | |
 |---|---|
-| 0 | done; no damage, difference or refusal |
+| 0 | the command is done, and found no damage, difference or refusal |
 | 1 | `check` found damage, `diff` a difference, `get` no such key, `explain` a refusal, `failures --replay` the failure |
-| 2 | could not: usage, unreadable, no such state or batch |
+| 2 | the command could not be done: wrong usage, unreadable files, no such state or batch |
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        arguments: The arguments; None for those of the process.
+        arguments: The arguments behind the program's name; None takes them from `sys.argv`.
 
     Returns:
         The exit code.
@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _COULD_NOT
     from pyflinklike.cli.command import program
 
+    # `standalone_mode=False`: click would exit by itself, with its own codes.
     try:
         code: int | None = program.main(given, prog_name="pyflinklike", standalone_mode=False)
         return code or 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `explain`: the outcome of a restart for each state, or the size of each log.
+"""The command `explain` shows the outcome of a restart for each state, or the size of each log.
 
-An outcome is found before the restart, by the rules of the restart itself.
+It finds the outcome before the restart, with the code that the restart itself runs.
 """
 
 from __future__ import annotations
@@ -41,17 +41,19 @@ if TYPE_CHECKING:
     "--function",
     "address",
     metavar="MODULE:CLASS",
-    help="The function of the program; imported and opened here. Without it, the logs are told of.",
+    help="The function of the program, imported and opened here. Without it, the logs are shown.",
 )
 def _explain(look: Look, address: str | None) -> int:
-    """Tell what a restart of a program would do with each state; or how each key group's log stands.
+    """Say what a restart of a program would do with each state, or show each key group's log.
 
-    It knows of the program what its function declares. The uid, the key columns and
-    max_parallelism are compared when the query starts.
+    The command sees what the function declares. The uid, the key columns and max_parallelism are
+    compared when the query starts.
     """
     function = None if address is None else import_function(address, "--function")
     if function is None and is_savepoint(look.path):
-        msg = f"explain tells of a program, or of the log of a checkpoint, got savepoint {look.path!r}"
+        msg = (
+            f"explain without --function shows the log of a checkpoint, got savepoint {look.path!r}"
+        )
         raise DeclarationValueError(f"{msg}; give --function module:Class")
     with look.answers() as answers:
         look.printer.note(answers.facts())
@@ -68,13 +70,14 @@ def import_function(address: str, option: str) -> Function:
     """Import the function of a program.
 
     Args:
-        address: `module:name` of a class, an object, or a callable without arguments that makes one.
+        address: `module:name` of a function object, its class, or a callable that makes one.
         option: The option that has the address, for messages.
 
     Raises:
         DeclarationValueError: The address leads to no function.
     """
     module, _, name = address.partition(":")
+    # `pyflinklike` is a console script, so Python did not put the working directory there.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     remedy = "write module:Class, of a module that Python finds from here"
@@ -132,7 +135,7 @@ def _single_record(answers: Answers) -> OperatorRecord:
     records = answers.records()
     if len(records) != 1:
         uids = [each.identity.name for each in records]
-        msg = f"{answers.where}: explain --function is of one operator, got {uids}"
+        msg = f"{answers.where}: explain --function takes one operator, got {uids}"
         raise UnknownStateError(f"{msg}; choose with --operator")
     return records[0]
 
@@ -141,8 +144,8 @@ def _declarations(function: Function, record: OperatorRecord) -> Mapping[str, Ma
     """Open a function, and return the states that it declares, in the form of a record.
 
     Args:
-        function: A function to open and close.
-        record: The operator record with whose state the function would continue.
+        function: A function that is opened and closed here.
+        record: The record of the operator whose state the function would continue.
 
     Raises:
         UserFunctionError: The function raised.
@@ -171,9 +174,9 @@ def _state_outcomes(
     """Yield the outcome of a restart for each state.
 
     Args:
-        record: The operator record.
+        record: The record that the operator stored with its state.
         declared: The declarations of the program, by the names of states.
-        expiring: Words the effect of another length of a TTL; its arguments are a state's name, the
+        expiring: Returns the effect of another TTL in words; its arguments are a state's name, the
             stored TTL and the declared one.
     """
     uid = record.identity.name
@@ -196,11 +199,11 @@ def _state_outcomes(
         except IncompatibleStateError as error:
             yield Outcome(uid, name, "refused", str(error))
             continue
-        grows = stored.value != now.value
-        notes = [f"{stored.value} is read as {now.value}"] if grows else []
+        migrates = stored.value != now.value
+        notes = [f"{stored.value} is read as {now.value}"] if migrates else []
         notes += _of_ttl(name, said.get("ttl"), says.get("ttl"), expiring)
         notes += _of_options(said, says)
-        yield Outcome(uid, name, "migrates" if grows else "same", "; ".join(notes))
+        yield Outcome(uid, name, "migrates" if migrates else "same", "; ".join(notes))
 
 
 def _of_ttl(
@@ -224,7 +227,7 @@ def _of_ttl(
 def _word_expiry(
     answers: Answers, name: str, stored: Mapping[str, Any], now: Mapping[str, Any]
 ) -> str:
-    """Word the effect of another length of a TTL, by the clock of the batch."""
+    """Return the effect of another length of a TTL in words, by the clock of the batch."""
     clock = answers.clock()
     if clock is None:
         return "stamps are judged by the new length"
@@ -238,6 +241,7 @@ def _word_expiry(
     return f"{back} entries that had expired come back, unless they are removed before"
 
 
+# These are compared by the rules of a restart; any other field of a record is an option.
 _TYPES = {"kind", "store", "key", "user_key", "value", "namespace", "settings", "ttl"}
 
 
@@ -251,10 +255,10 @@ def _of_options(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[s
 def _timers_outcome(
     record: OperatorRecord, function: Function, counts: Mapping[str, int], *, is_fixed: bool
 ) -> Outcome | None:
-    """Return the outcome of a restart for registered timers; None if there are none.
+    """Return the outcome of a restart for registered timers, or None without timers.
 
     Args:
-        record: The operator record.
+        record: The record that the operator stored with its state.
         function: The function of the program.
         counts: The number of registered timers, by domain.
         is_fixed: Whether the time mode cannot change, as in a checkpoint.
@@ -267,7 +271,7 @@ def _timers_outcome(
         note = "the function now uses processing-time timers, and a query keeps its time mode"
         return Outcome(uid, "timers", "refused", f"{note}; begin a new checkpoint with a savepoint")
     if not uses and (many or (is_fixed and had)):
-        note = f"{many} processing-time timers could not fire, for the function's code names none"
+        note = f"{many} processing-time timers could not fire: the function's code registers none"
         remedy = "pass processing_time_timers=True to process()"
         return Outcome(uid, "timers", "refused", f"{note}; {remedy}")
     total = sum(counts.values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `failures`: lists dead letters, and makes a call again that failed.
+"""The command `failures` lists dead letters, and repeats a call that failed.
 
 It reads the files that a query wrote for the side output of `DeadLetters`, Parquet or JSON lines,
 without Spark.
@@ -40,20 +40,20 @@ _SHORT = ("index", "operator", "call", "subject", "timestamp", "batch", "error",
     "--replay",
     "address",
     metavar="MODULE:CLASS",
-    help="Make the call of one letter again, with this function; imported and opened here.",
+    help="Repeat the call of one letter with this function, which is imported and opened here.",
 )
 @click.option(
     "--index", type=click.IntRange(0), default=0, show_default=True, help="Which letter to replay."
 )
-@click.option("--allow-pickle", is_flag=True, help="Unpickle, if the writer may run code here.")
+@click.option("--allow-pickle", is_flag=True, help="Unpickle; the writer may run code here.")
 @click.option(
     "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
 )
 def _failures(look: Look, address: str | None, index: int, allow_pickle: bool, limit: int) -> int:
-    """List the dead letters in a directory, or make the call of one again and print what it raises.
+    """List the dead letters in a directory, or repeat the call of one and print what it raises.
 
-    PATH is where a query writes the side output of DeadLetters: Parquet files, or files of JSON
-    lines. The letters are numbered in the order of operator, batch and processing time.
+    PATH is the directory to which a query writes the side output of DeadLetters, as Parquet files
+    or JSON lines. The letters are numbered in the order of operator, batch and processing time.
     """
     letters = _letters(look)
     if address is None:
@@ -98,13 +98,13 @@ def _replay(look: Look, letter: dict[str, Any], address: str, *, allow_pickle: b
         try:
             outputs: Any = harness.replay()
         except Exception as error:
-            told = shown_traceback(error).rstrip()
+            shown = shown_traceback(error).rstrip()
             raised = type(error).__name__, whole_message(error)
             again = raised == (letter["error_class"], letter["message"])
             if look.is_json:
-                look.printer.rows([{"raised": told, "is_same": again}], ["raised", "is_same"])
+                look.printer.rows([{"raised": shown, "is_same": again}], ["raised", "is_same"])
             else:
-                click.echo(told)
+                click.echo(shown)
                 look.printer.note("the same error as in the letter" if again else "another error")
             return 1
     if failed.facts.inputs == BATCHES:
@@ -149,7 +149,7 @@ def _letters(look: Look) -> list[dict[str, Any]]:
     """
     if not os.path.exists(look.path):
         msg = f"PATH must be a directory with the files of dead letters, got {look.path!r}"
-        raise DeclarationValueError(f"{msg}, where there is nothing; give that of the side output")
+        raise DeclarationValueError(f"{msg}, which does not exist; give that of the side output")
     letters = [
         letter
         for letter in _read(look.path)
@@ -177,12 +177,13 @@ def _read(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _is_data(path: Path) -> bool:
+    # Spark's own files, such as "_SUCCESS" and ".part-0.parquet.crc", begin with these.
     return path.suffix in (".parquet", ".json") and path.name[0] not in "._"
 
 
 def _parquet(file: Path) -> list[dict[str, Any]]:
     try:
-        # Without the columns that the names of folders would add.
+        # One file, not the dataset: names of folders such as "batch=3" would become columns.
         rows: list[dict[str, Any]] = pq.ParquetFile(file).read().to_pylist()
     except (pa.ArrowException, OSError) as error:
         msg = f"{file}: must be a Parquet file, got {type(error).__name__}: {error}; write it anew"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers about a savepoint, which come from Arrow alone: neither Spark nor Java is started."""
+"""Answers questions about a savepoint with Arrow alone; neither Spark nor Java is started."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SavepointAnswers:
 
     Args:
         saved: The directory of the savepoint.
-        operator: Uid of the chosen operator; None for all.
+        operator: The uid of the chosen operator; None chooses all.
     """
 
     saved: SavepointDirectory
@@ -68,11 +68,11 @@ class SavepointAnswers:
 
     @property
     def batch_id(self) -> int | None:
-        """The micro-batch of the savepoint; None without one."""
+        """The micro-batch of the savepoint, or None if no query made it."""
         return self.saved.manifest.batch_id
 
     def facts(self) -> str:
-        """Describe when the savepoint was taken, and of which query and batch."""
+        """Describe the savepoint: its query, its batch, and when it was taken."""
         manifest = self.saved.manifest
         batch = "" if self.batch_id is None else f" of batch {self.batch_id}"
         batch += "" if manifest.query_id is None else f" of query {manifest.query_id}"
@@ -107,7 +107,7 @@ class SavepointAnswers:
         return counts
 
     def _batches_of(self, uid: str, state: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Read some columns of a state, without a dataset, which would import pandas."""
+        """Read some columns of a state, without a dataset: Arrow would import pandas for it."""
         location = self.saved.location
         for file in self.saved.manifest.operator(uid, self.where).states[state].files:
             read = location.read_file(file)
@@ -128,13 +128,14 @@ class SavepointAnswers:
     def rows(self, info: StateInfo, choice: EntryChoice) -> pa.Table:
         """Return the chosen entries of a state, sorted; memory holds these and one record batch."""
         if choice.where is not None:
-            msg = f"--where is a condition of Spark's SQL, got {self.where}, which needs no Spark"
+            msg = f"--where is a condition of Spark's SQL, got {self.where}, read without Spark"
             raise DeclarationValueError(f"{msg}; open its Parquet files in DuckDB or with Spark")
         keys = [name for name, _ in info.key_columns]
         dataset = self.saved.dataset(info.name, info.uid)
         condition = _is_key(dataset.schema, keys, choice.key) if choice.has_key else None
         order = order_of([(field.name, field.type) for field in dataset.schema], keys)
         kept = dataset.schema.empty_table()
+        # Cut after each batch, so that a state larger than memory can be shown.
         for batch in dataset.to_batches(filter=condition):
             kept = pa.concat_tables([kept, self._of(info, pa.Table.from_batches([batch]), choice)])
             kept = _first(kept, order, choice.limit)
@@ -147,8 +148,9 @@ class SavepointAnswers:
         if info.ttl is None or clock is None:
             if choice.alive and info.ttl is None:
                 return rows
-            msg = f"what is expired is told of state with a TTL at a known time, got {info.name!r}"
-            raise StateValueError(f"{msg} of {self.where}, which lacks one; leave the option out")
+            lacks = "a TTL" if info.ttl is None else "the time of its batch"
+            msg = f"{self.where}: cannot say what has expired, since state {info.name!r} lacks {lacks}"
+            raise StateValueError(f"{msg}; leave --expired or --alive out")
         alive = are_alive(rows.column("stamp").combine_chunks(), info.ttl, clock)
         return rows.filter(alive if choice.alive else pc.invert(alive))
 
@@ -241,7 +243,7 @@ class SavepointAnswers:
         """Write all states and timers as files.
 
         Raises:
-            DeclarationValueError: `kind` is "savepoint": it is one already.
+            DeclarationValueError: `kind` is "savepoint", but this is one already.
         """
         if kind == "savepoint":
             msg = f"export makes a savepoint of a checkpoint, got {self.where}, which is one"
@@ -306,7 +308,7 @@ def _is_key(schema: pa.Schema, names: Sequence[str], key: Any) -> Any:
 
 
 def _equals(path: tuple[str, ...], kind: Any, value: Any) -> Any:
-    """Return the condition that a column has a value, field by field as Arrow compares structs."""
+    """Return the condition that a column has a value; Arrow compares structs only by their fields."""
     if value is None:
         return pc.field(*path).is_null()
     if not pa.types.is_struct(kind):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `serve`, which answers over HTTP; needs the extra `http`."""
+"""The command `serve` answers over HTTP; it needs the extra `http`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,18 @@ if TYPE_CHECKING:
     import uvicorn
 
 _HOST = "127.0.0.1"
+# Another name in the header `Host` may come from a web page whose name now leads here (DNS rebinding).
 _NAMES = ("localhost", _HOST, "[::1]")
 _VARIABLE = "PYFLINKLIKE_SERVE_TOKEN"
 
 
 @command("serve")
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), default=8000, show_default=True, help="0 for any."
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8000,
+    show_default=True,
+    help="0 takes any free one.",
 )
 @click.option(
     "--host-name",
@@ -41,10 +46,10 @@ _VARIABLE = "PYFLINKLIKE_SERVE_TOKEN"
     help=f"A file with a token that requests must give; or set {_VARIABLE}.",
 )
 def _serve(look: Look, port: int, names: tuple[str, ...], token_file: TextIO | None) -> int:
-    """Answer over HTTP on 127.0.0.1 until it is interrupted; for looking only.
+    """Answer over HTTP on 127.0.0.1 until it is interrupted; it only reads.
 
-    A checkpoint is followed while its query runs.  With a token, requests must have the header
-    "Authorization: Bearer TOKEN".
+    While the query of a checkpoint runs, the answers follow it. If a token is given, requests must
+    have the header "Authorization: Bearer TOKEN".
     """
     from pyflinklike.queryable_state.http import app
 
@@ -85,7 +90,7 @@ def _listen(port: int) -> socket.socket:
     try:
         return socket.create_server((_HOST, port), backlog=128)
     except OSError as error:
-        msg = f"--port must be one that nobody listens to, got {port} ({error})"
+        msg = f"--port must be free on {_HOST}, got {port} ({error})"
         raise DeclarationValueError(f"{msg}; give another, or 0 for any") from error
 
 
@@ -94,7 +99,7 @@ def _server(application: Any) -> uvicorn.Server:
         import uvicorn
     except ImportError as error:
         raise lacking("pyflinklike state serve", "http", error) from error
-    # A request that waits is cut off when the command is interrupted.
+    # A request may wait for a batch for minutes; an interrupted command cuts it off after a second.
     return uvicorn.Server(
         uvicorn.Config(application, log_level="error", timeout_graceful_shutdown=1)
     )

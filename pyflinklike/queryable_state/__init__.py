@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replicas: states and stores of a query, read outside it with their own semantics.
+"""Replicas read the states and stores of a query from outside it, with their own semantics.
 
-A host gives the logs that an operator keeps after a micro-batch, and later writes to them.  A
-replica decodes a key group when it is asked for, as a worker would, and never changes it.
+A host gives a replica the logs of an operator after a micro-batch, and later the writes to them.
+When a read asks for a key group, the replica decodes its log as a worker would.  It never writes.
+
+    with QueryableState.open(spark, "/checkpoints/visits", states=["pages"]) as state:
+        state["pages"].get("ann")
 """
 
 from pyflinklike._exports import export_public

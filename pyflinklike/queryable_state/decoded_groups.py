@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Key groups of images, decoded into tables when a read asks for them, and cached.
+"""Decodes key groups of images into tables when a read asks for them, and caches them.
 
 This is a worker that never commits: it has the same log, nonce rule, backend, states and stores.
 Several images may be read in turn.  A decoded key group is cached under its nonce, so images share
 it if it did not change between them.
 
-Where the cache has no room for a decoded group, its entries stay as the columns of the log, which
-take a fifth of the memory, and each read decodes the entries of one key.
+If the cache has no room for a decoded group, its entries stay as the columns of the log, which take
+a fifth of the memory, and each read decodes the entries of one key.  Columns and decoded groups share
+`cache_bytes`: columns get up to a half first, since one of them saves reading a whole log.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ class DecodedGroups:
     """The tables of an operator, pointed at one key group of one image at a time.
 
     Args:
-        record: The operator record, which declares its states.
-        key_type: The type of its keys.
+        record: The operator record, which declares the states.
+        key_type: The type of the operator's keys.
         states: Names of the states and stores that may be asked for.
+        metrics: The counters of loads and bytes, which this object changes.
         has_timers: Whether timers may be asked for.
-        metrics: Count the loads.
         cache_bytes: The most bytes that may stay decoded.
         allow_pickle: Whether values may be unpickled.
-        wall_clock: Returns the processing time in ms; None to use that of the image.
+        wall_clock: Returns the processing time in ms; None uses the image's processing time.
     """
 
     def __init__(
@@ -165,7 +166,8 @@ class DecodedGroups:
         self._entered = None
         state = self._cache.use(at)
         if state is None and index in self._decoded:
-            # The state is brought up to date in place, so its former image must decode it anew.
+            # `load` brings the state up to date in place, so reads of its former image must decode
+            # the group anew.
             state = self._cache.take((index, self._decoded.pop(index)))
         if log is None:
             self._group.enter(KeyGroupState(index))
@@ -182,16 +184,16 @@ class DecodedGroups:
         self._entered = at
 
     def _has_no_room(self, at: tuple[int, bytes]) -> bool:
-        """Return whether a group, which was decoded before, would not stay if it was again."""
+        """Return whether the cache would not keep a group whose size is known from before."""
         size = self._sizes.get(at[0])
         return size is not None and not self._cache.has_room(at, size, self._room())
 
     def _room(self) -> int:
-        """Return how many bytes decoded groups may have: half of all, and what columns leave."""
+        """Return how many bytes decoded groups may take: half of all, plus what columns leave."""
         return self._cache_bytes - min(self._columns.total_bytes, self._cache_bytes // 2)
 
     def _enter_key(self, log: GroupLog, index: int, key: Any) -> None:
-        """Point the tables at a key group of which only one key is decoded, for one read."""
+        """Point the tables at a key group with the entries of one key, for one read."""
         at = index, log.head.nonce
         state = self._columns.use(at)
         if state is None:
@@ -200,11 +202,11 @@ class DecodedGroups:
             state = self._log.load(log, log.head, state or KeyGroupState(index))
             self._drop_unasked(state)
             self._read[index] = log.head.nonce
-            # Columns come before decoded groups, which take five times the room, up to a half.
+            # Columns push decoded groups out, up to a half: a decoded group takes five times the room.
             least = self._cache_bytes // 2
             self._columns.keep(at, state, max(least, self._cache_bytes - self._cache.total_bytes))
             self._cache.shrink(self._room())
-            self._tell_bytes()
+            self._count_bytes()
         wanted = self.key_type.to_arrow([key])
         where = self._log.where(index)
         pending = dict(state.pending)
@@ -227,6 +229,7 @@ class DecodedGroups:
 
     def _note_load(self, index: int, nonce: bytes) -> None:
         """Note whether a group was decoded from this log before; warn if it often was."""
+        # A log with another nonce has changed, so its load says nothing about the cache.
         if self._seen.get(index) != nonce:
             self._seen[index] = nonce
             return
@@ -238,9 +241,9 @@ class DecodedGroups:
     def _warn(self) -> None:
         self._has_warned = True
         LOG.warning(
-            "operator %r: what a replica has decoded must fit in cache_bytes, got %d bytes, and %d reads "
-            "found a key group that had no room, which makes each of them slow; give "
-            "QueryableState.open(..., cache_bytes=) more, or states= with those that are asked for",
+            "operator %r: decoded state does not fit in cache_bytes, got %d bytes, and %d reads had to "
+            "decode a key group again, which is slow; raise cache_bytes of QueryableState.open, or "
+            "name only the states that you read with states=",
             self.record.identity.name,
             self._cache_bytes,
             self._again,
@@ -264,27 +267,21 @@ class DecodedGroups:
         self._sizes[index] = weight_of(state)
         self._cache.keep(at, state, self._room())
         self._columns.shrink(self._cache_bytes - self._cache.total_bytes)
-        self._tell_bytes()
+        self._count_bytes()
 
-    def _tell_bytes(self) -> None:
+    def _count_bytes(self) -> None:
         self._metrics.decoded_bytes = self._cache.total_bytes + self._columns.total_bytes
 
 
 @attrs.frozen
 class _ReadSection(Section):
-    """A section whose columns were read and checked; they lie in its payload."""
+    """A section with its columns, which were read from the payload and checked."""
 
     batch: pa.RecordBatch = attrs.field(eq=False, repr=False, kw_only=True)
 
     @classmethod
     def of(cls, section: Section, key_type: TypeInformation, where: str) -> _ReadSection:
-        """Read a section of a table whose entries belong to keys, unless it was read.
-
-        Args:
-            section: The section.
-            key_type: The type of the keys.
-            where: Names the key group in messages.
-        """
+        """Read a section of a table whose entries belong to keys, unless it was read before."""
         if isinstance(section, cls):
             return section
         spec = StoredTable(section.declaration).spec
@@ -293,20 +290,21 @@ class _ReadSection(Section):
 
 
 def _of_key(section: _ReadSection, wanted: Any) -> Section | None:
-    """Cut a section to the entries of one key; None if it has none.
+    """Return the section with the entries of one key, or None if there are no such entries.
 
     Args:
-        section: The section.
+        section: A section of all keys.
         wanted: The key, as a column of one row.
     """
     batch = section.batch
     keys = batch.column("key")
     if keys.null_count:
         return section  # damaged: the decoder raises the error
-    if pa.types.is_nested(keys.type) or pa.types.is_floating(keys.type):  # Arrow's NaN is not NaN
+    # Arrow compares no structs, and its NaN does not equal NaN; codes do both.
+    if pa.types.is_nested(keys.type) or pa.types.is_floating(keys.type):
         codes = codes_of([pa.concat_arrays([wanted, keys])], 1 + len(keys))
         mine = pc.equal(codes.slice(1), codes[0])
-    elif pc.index(keys, wanted[0]).as_py() < 0:  # three times as fast, and most have none
+    elif pc.index(keys, wanted[0]).as_py() < 0:  # 3 times as fast; most sections lack the key
         return None
     else:
         mine = pc.equal(keys, wanted[0])
@@ -317,7 +315,7 @@ class _NoCleanup:
     """The cleanup of a log that is never written."""
 
     def now(self) -> int:
-        """Return some time: nobody uses it."""
+        """Return some time; a log that is only read does not use it."""
         return 0
 
     def is_compaction_due(self, compacted_at: int) -> bool:  # noqa: ARG002
@@ -331,8 +329,8 @@ class _NoCleanup:
 class UnwrittenTables:
     """The tables of an operator, which drop writes.
 
-    A read by a function removes expired entries, renews a stamp, counts as a use.  The next read of
-    a replica must not see any of that.
+    A function's read may remove expired entries, renew a stamp, or count as a use in an LRU store.
+    The next read of a replica must not see any of that.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -340,7 +338,7 @@ class UnwrittenTables:
         self.current: CurrentKey = tables.current
         self.is_persistent: bool = tables.is_persistent
         self.takes_writes = False
-        """Whether writes are taken now: while a store arranges the layout that its reads need."""
+        """True while a store arranges the layout that its reads need."""
 
     def table(self, spec: TableSpec) -> UnwrittenTable:
         """Make the table of a state."""
@@ -360,8 +358,8 @@ class UnwrittenTable:
     """A `Table` that drops writes; over an `OrderedTable` it is one, too.
 
     Args:
-        table: The backend's table, which is read.
-        tables: Know whether writes are taken now.
+        table: The table of the backend; reads go to it.
+        tables: The tables of the operator, which say whether writes are taken now.
     """
 
     def __init__(self, table: Table, tables: UnwrittenTables) -> None:
@@ -413,23 +411,23 @@ class ReplicaMetrics:
     """Sums since the replica was opened.
 
     Args:
-        refreshes: Looks for newer micro-batches.
-        failed_refreshes: Looks that ended in an error.
-        batches: Micro-batches that the replica has come to, the first included.
-        reopens: Times that everything was read anew, because later writes could not be followed.
+        refreshes: How often the replica looked for newer micro-batches.
+        failed_refreshes: How often such a look ended in an error.
+        batches: Micro-batches that the replica has read, the first included.
+        reopens: How often everything was read anew, because the writes could not be followed.
         stored_bytes: Size in bytes of the logs that the replica holds, as they are stored.
         key_groups: Loads of a key group for a read.
         warm_loads: Loads of a group that was decoded already.
         caught_up_loads: Loads that decoded only the newer part of a log.
         cold_loads: Loads that decoded a whole log.
-        repeated_loads: Loads of a group that was decoded before and had not changed: `cache_bytes`
-            had no room for it.
-        key_loads: Loads that decoded only one key, for one read, since `cache_bytes` had no room for
-            its group.
+        repeated_loads: Loads of a group that was decoded before and had not changed, because
+            `cache_bytes` had no room for it.
+        key_loads: Loads that decoded only one key for one read, because `cache_bytes` had no room
+            for its group.
         decoded_bytes: Upper bound of the memory of all groups in the cache, in bytes.
         compactions: Always 0, since a replica writes no log.
         segment_bytes: Always 0, for the same reason.
-        dropped_entries: Always 0, likewise.
+        dropped_entries: Always 0, for the same reason.
     """
 
     refreshes: int = 0

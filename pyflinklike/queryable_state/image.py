@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The image of an operator after one micro-batch: the logs of its key groups, as they are stored.
 
-An image never changes.  The next one is made of it and of the writes since, and shares with it every
-key group that did not change.  The nonces prove that the result is the state from which the operator
-went on: new segments of a log must follow the former ones, or begin anew, and each key group must
-agree with the registry.
+An image never changes.  The next image is made from it and from the writes since, and the two share
+every key group that did not change.  A replica reads the writes from Spark's change feed, which it
+does not trust to be complete.  Nonces prove that the result is the state from which the operator
+went on: each segment of a log names the nonce of the segment before, and the registry names the last
+time at which each key group was served.  If a write is missing, one of these does not fit, and the
+replica reads everything anew.
 """
 
 from __future__ import annotations
@@ -50,9 +52,9 @@ class Position:
     """The micro-batch after which an answer holds; a later batch is greater.
 
     Args:
-        batch_id: The number of the micro-batch; -1 for a savepoint that was made without one.
-        watermark: The operator's watermark in that batch, in ms; None before the first.
-        committed_at: The time in ms of the batch's commit, or of the savepoint.
+        batch_id: The number of the micro-batch; -1 for a savepoint that no query made.
+        watermark: The operator's watermark in that batch, in ms; None before the first watermark.
+        committed_at: The time in ms at which the batch was committed or the savepoint was taken.
         now: Returns the time in ms.
     """
 
@@ -72,8 +74,8 @@ class StoredShare:
     """The key groups and keys that a replica holds, in their stored form.
 
     Args:
-        groups: Numbers of key groups; None for all.
-        keys: Keys as they are stored; None for all keys of these groups.
+        groups: Numbers of key groups; None holds all.
+        keys: Keys as they are stored; None holds all keys of these groups.
     """
 
     groups: frozenset[int] | None = None
@@ -99,10 +101,10 @@ class StoredShare:
             StateAccessError: The key is not held.
         """
         if not self.has_key(frozen):
-            msg = f"a replica that was opened with keys= is asked for these, got {short_repr(key)}"
+            msg = f"this replica was opened with other keys=, got {short_repr(key)}"
             raise StateAccessError(f"{msg}; open one with this key, or without keys=")
         if not self.has_group(index):
-            msg = f"a replica that was opened with key_groups= holds {_some(self.groups)}"
+            msg = f"this replica was opened with key_groups=, and holds {_some(self.groups)}"
             raise StateAccessError(
                 f"{msg}, got {short_repr(key)} of key group {index}; open one with it, or with all"
             )
@@ -118,13 +120,13 @@ ALL = StoredShare()
 
 @attrs.frozen
 class Image:
-    """All that a replica holds of an operator after a micro-batch.
+    """The state of an operator after a micro-batch, as a replica holds it.
 
     Args:
         position: The micro-batch after which the image holds.
-        record: The operator record, which declares its states.
+        record: The operator record, which declares the states.
         clock: The times of the operator in that batch.
-        groups: The logs of its key groups, by their numbers.
+        groups: The logs of the key groups, by their numbers.
         called: The operator record and registry as they are stored, by sequence number.
         where: Names the image in messages.
         operator_id: The host's number of the operator.
@@ -201,7 +203,7 @@ def image_of(
         called: The operator record and registry as they are stored, by sequence number.
         where: Names the image in messages.
         operator_id: The host's number of the operator.
-        share: The key groups and keys that the image is to have.
+        share: The key groups and keys that the image has.
 
     Raises:
         CorruptStateError: A blob or key group is missing, unexpected or damaged.  A segment is
@@ -222,7 +224,7 @@ def _make_image(
     operator_id: int,
     share: StoredShare,
 ) -> Image:
-    """Check logs against the registry, as far as it is held, and make an image of them."""
+    """Check the logs of the held key groups against the registry, and make an image of them."""
     record, registry = record_and_registry(called, where)
     served_at = {at: time for at, time in registry.served_at.items() if share.has_group(at)}
     check_groups(attrs.evolve(registry, served_at=served_at), logs, where)
@@ -262,7 +264,7 @@ class Write(NamedTuple):
     Args:
         key_group: The number of the key group; None for the record and the registry.
         sequence: The number under which the blob is stored.
-        blob: The stored bytes; None for a removal.
+        blob: The stored bytes; None removes the entry.
     """
 
     key_group: int | None
@@ -283,14 +285,14 @@ def next_image(
         where: Names the result in messages.
 
     Raises:
-        CorruptStateError: The writes do not follow the image, or some are missing: then the caller
+        CorruptStateError: The writes do not follow the image, or some are missing.  The caller then
             has to read everything anew.
     """
-    # In their order, also for a compaction: its commit writes its own segments first, then removes
-    # all, then writes the snapshot.
+    # The order of writes counts: a commit with a compaction writes its own segments, then removes
+    # all segments, then writes the snapshot.
     changed: dict[int | None, dict[int, bytes]] = {}
     for write in writes:
-        # A replica of some key groups must not come to hold other key groups.
+        # A replica of some key groups must not take in others: it lacks their former segments.
         if write.key_group is not None and not image.share.has_group(write.key_group):
             continue
         blobs = changed.get(write.key_group)
@@ -322,7 +324,7 @@ def _next(former: GroupLog | None, blobs: Mapping[int, bytes], where: str) -> Gr
     if former is not None and former.head.nonce:
         after = former.head.next_sequence
         if head.nonce == former.head.nonce:
-            first, parent = head.next_sequence, head.nonce  # the batch noted only new times
+            first, parent = head.next_sequence, head.nonce  # only times changed in this batch
         elif head.first_sequence < after < head.next_sequence and (
             read_one(blobs.get, after, where).parent == former.head.nonce
         ):
@@ -332,7 +334,7 @@ def _next(former: GroupLog | None, blobs: Mapping[int, bytes], where: str) -> Gr
     return log
 
 
-# What a replica is opened with
+# The source of images, and the share that a user asks for
 
 
 class ImageSource(Protocol):
@@ -347,7 +349,10 @@ class ImageSource(Protocol):
         """
 
     def after(self, image: Image) -> Image | None:
-        """Make the image of the last micro-batch from an earlier image; None if that is the last.
+        """Make the image of the last micro-batch from an earlier image.
+
+        Returns:
+            The image, or None if the earlier image is of the last micro-batch.
 
         Raises:
             SparkSetupError: The host cannot read the writes since the image, or no longer has them.
@@ -362,7 +367,7 @@ class ImageSource(Protocol):
 
 
 Route = Callable[[Any], tuple[Any, int]]
-"""Returns, for a key in the user's form, the key as it is stored, and its key group.
+"""Takes a key in the user's form, and returns the key as it is stored, and its key group.
 
 It raises a `StateValueError` if the key is no value of the key columns."""
 
@@ -372,8 +377,8 @@ class Share:
     """The share that a user asks `QueryableState.open` for.
 
     Args:
-        keys: Keys in the user's form, tuples if there are several key columns; None for all.
-        groups: Numbers of key groups; None for all.
+        keys: Keys in the user's form, tuples if there are several key columns; None asks for all.
+        groups: Numbers of key groups; None asks for all.
     """
 
     keys: tuple[Any, ...] | None = None
@@ -384,7 +389,7 @@ class Share:
         """Check the arguments of a user, and make a share of them.
 
         Raises:
-            DeclarationTypeError: An argument is no list of keys, or no list of numbers.
+            DeclarationTypeError: An argument is not a list of keys or of numbers.
             DeclarationValueError: Both are given, one is empty, or a number is negative.
         """
         if keys is not None and key_groups is not None:
@@ -397,8 +402,8 @@ class Share:
         groups = None if key_groups is None else _groups(key_groups)
         for name, given in (("keys", wanted), ("key_groups", groups)):
             if given is not None and not given:
-                msg = f"{name} must name what the replica shall hold, got nothing"
-                raise DeclarationValueError(f"{msg}; leave it out for all")
+                msg = f"{name} must name what the replica holds, got an empty list"
+                raise DeclarationValueError(f"{msg}; leave it out to hold everything")
         return cls(wanted, groups)
 
     def store(self, route: Route, max_parallelism: int) -> StoredShare:
@@ -433,6 +438,6 @@ def _groups(given: Any) -> frozenset[int]:
             msg = f"key_groups takes a list of numbers, got {short_repr(each)} in it; give ints"
             raise DeclarationTypeError(msg)
         if each < 0:
-            msg = f"key_groups takes numbers from 0 on, got {each}; leave it out for all"
+            msg = f"key_groups takes numbers from 0 on, got {each}; leave it out to hold all"
             raise DeclarationValueError(msg)
     return frozenset(found)

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`QueryableState`: a replica of a query's state, which follows the query's micro-batches.
 
-`QueryableState.open` opens one over a checkpoint, `open_savepoint` one over a savepoint, which stays
-where it is.
+`QueryableState.open` opens one over a checkpoint.  `open_savepoint` opens one over a savepoint, whose
+state does not change.
+
+One thread looks for newer micro-batches while any number of threads read.  Each read picks one
+immutable `Version`; a refresh makes the next version and replaces the reference.  So a read does not
+wait for a refresh, and never mixes two micro-batches.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ LOG = logging.getLogger("pyflinklike.queryable_state")
 
 
 class QueryableState(ReplicaStateReader):
-    """The state of a query after the last micro-batch that the replica knows; made by `open`.
+    """The state of a query after the last micro-batch that the replica has read; made by `open`.
 
     Any number of threads may read while another one refreshes.  Each answer is of one micro-batch.
 
@@ -56,7 +60,7 @@ class QueryableState(ReplicaStateReader):
     ) -> None:
         self._source, self._settings, self._now = source, settings, now
         self.metrics = ReplicaMetrics()
-        """The numbers that the replica counts of itself."""
+        """Counts of the replica's own work."""
         self._refreshing = threading.Lock()
         self._begun = 0  # the number of looks; while the lock is free, the last look has ended
         self._failure: Exception | None = None
@@ -102,10 +106,10 @@ class QueryableState(ReplicaStateReader):
         """Open a replica of a query's state, which follows its micro-batches and answers by key.
 
         The query may be running, in this process or another.  The logs of all its key groups are
-        read once, and after that only the writes of micro-batches.  A key group is decoded when it
-        is first asked for.  Each answer is of one committed micro-batch, which `position` names.
-        If the writes cannot be followed, because the batch was purged or the query went back to an
-        earlier one, everything is read anew; `metrics.reopens` counts this.
+        read once, and after that only the writes of micro-batches.  A key group is decoded when a
+        read first asks for it.  Each answer is of one committed micro-batch, which `position` names.
+        If Spark has purged the writes, or the query went back to an earlier batch, the replica reads
+        everything anew; `metrics.reopens` counts this.
 
             with QueryableState.open(spark, "/checkpoints/visits", states=["pages"]) as state:
                 state["pages"].get("ann")
@@ -116,11 +120,11 @@ class QueryableState(ReplicaStateReader):
             states: The names of the states and stores that will be asked for; by default all.
             operator: Spark's number of the stateful operator, or its uid.
             keys: The keys that will be asked for, as tuples if there are several key columns; only
-                their key groups are fetched and held.  By default all.
+                their key groups are fetched and held.  By default all keys.
             key_groups: The indices of the key groups to fetch and hold; `items()` and stores of
-                scope "partition" show only these.  By default all.
-            refresh: The time between two looks for newer batches, in a thread: a timedelta, or an
-                int of ms.  With None only `refresh()` or a bound of a read looks for them.
+                scope "partition" show only these.  By default all key groups.
+            refresh: How often a thread looks for newer batches: a timedelta, or an int of ms.  If
+                None, only `refresh()` or a bound of a read looks for them.
             max_age: The age beyond which an answer is refused: the time since the replica last knew
                 that there was no newer batch, if looking for one fails.  By default any age is
                 accepted.
@@ -128,7 +132,7 @@ class QueryableState(ReplicaStateReader):
             clock: The clock of processing-time TTL: "batch", the clock of the batch, or "wall".
             allow_scan: Whether `items()`, `all()`, `range()` and the like may read all key groups.
             allow_pickle: Whether pickled values may be unpickled, which may run any code.
-            cache_bytes: The limit of decoded state in bytes; the logs are held besides.
+            cache_bytes: How many bytes of decoded state the replica may hold besides the logs.
 
         Raises:
             UnknownStateError: There is no such state or operator.
@@ -156,17 +160,17 @@ class QueryableState(ReplicaStateReader):
         allow_pickle: bool = False,
         cache_bytes: int = CACHE_BYTES,
     ) -> QueryableState:
-        """Open states and stores of a savepoint, to read them by key; needs neither Spark nor Java.
+        """Open states and stores of a savepoint, to read them by key, without Spark and Java.
 
-        A savepoint stays at its micro-batch.
+        The state of a savepoint does not change.
 
             with QueryableState.open_savepoint("/savepoints/visits") as state:
                 state["pages"].get("ann")
 
         Args:
             savepoint: The directory, or its address (such as `s3://...`).
-            states: Names of the states and stores that will be asked for; by default all.
-            operator: Uid of the operator; may be left out if there is only one.
+            states: The names of the states and stores that will be asked for; by default all.
+            operator: The uid of the operator; leave it out if the savepoint has one operator.
             clock: The time by which processing-time TTL expires: "batch", the time of the
                 savepoint's micro-batch (without a batch nothing has expired), or "wall", the
                 machine's clock.
@@ -187,13 +191,13 @@ class QueryableState(ReplicaStateReader):
     # Following
 
     def refresh(self) -> bool:
-        """Look for newer micro-batches, and come to the last one.
+        """Look for newer micro-batches, and read up to the last one.
 
         Returns:
-            Whether there was a newer one.
+            True if there was a newer one.
 
         Raises:
-            SparkSetupError: Spark cannot read the checkpoint; the present version goes on answering.
+            SparkSetupError: Spark cannot read the checkpoint; reads get the present version.
             CorruptStateError: The checkpoint is damaged.
             StoreClosedError: The replica is closed.
         """
@@ -225,7 +229,7 @@ class QueryableState(ReplicaStateReader):
         try:
             return self._source.after(image)
         except PyflinklikeError as error:
-            # For example a purged batch, or another run of the query.
+            # For example the query purged the batch, or began anew in the same folder.
             LOG.info("%s: all is read anew (%s)", image.where, error)
             found = self._source.latest()
             self.metrics.reopens += 1
@@ -258,9 +262,9 @@ class QueryableState(ReplicaStateReader):
             except StoreClosedError:
                 return
             except PyflinklikeError as error:
-                LOG.warning("a replica could not be refreshed, and is tried again: %s", error)
-            except Exception:
-                LOG.exception("a replica could not be refreshed, and is tried again")
+                LOG.warning("a replica could not be refreshed, and tries again: %s", error)
+            except Exception:  # the thread must live on: reads have no other way to new batches
+                LOG.exception("a replica could not be refreshed, and tries again")
 
     # Reading
 
@@ -271,7 +275,7 @@ class QueryableState(ReplicaStateReader):
 
     def _current(self) -> Version:
         if self._closing.is_set():
-            msg = "a replica is read until it is closed, got a read after that; open another one"
+            msg = "the replica is closed, got a read; open another one"
             raise StoreClosedError(msg)
         return self._version
 
@@ -288,10 +292,10 @@ class QueryableState(ReplicaStateReader):
         Args:
             at_least_batch: The number of the micro-batch to wait for; None waits for none.
             max_age: Look for newer batches first if the last look is longer ago than this.
-            timeout: The longest wait; by default that of `open`.
+            timeout: The longest wait; by default the `timeout` of `open`.
 
         Raises:
-            StaleStateError: The replica has not come to that batch within the timeout.
+            StaleStateError: The replica has not read that batch within the timeout.
         """
         version = self._bounds.pick(at_least_batch, max_age, timeout)
 
@@ -299,7 +303,7 @@ class QueryableState(ReplicaStateReader):
             self._current()  # raises if the replica is closed
             position = version.image.position
             if batch_id is not None and position.batch_id < batch_id:
-                msg = f"a snapshot stays where it is, got a read of batch {batch_id} at {position}"
+                msg = f"a snapshot does not follow the query, got a read of batch {batch_id} at {position}"
                 raise StaleStateError(f"{msg}; take another one with at_least_batch={batch_id}")
             return version
 

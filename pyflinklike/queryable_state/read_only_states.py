@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States, stores and timers of a replica by name, read with the methods that functions have.
+"""Reads states, stores and timers of a replica by name, with the methods that functions have.
 
-Each answer is of one micro-batch, and a replica stands still between two: it fires no timer, and
-every method that writes is refused.  A store of scope "partition" is read in every key group, and
+Each answer is of one micro-batch.  A replica fires no timer and deletes no entry by itself, and every
+method that writes raises.  A store of scope "partition" is read in every key group, and
 the answers are merged by the store's own order, so that the result does not depend on the number of
 key groups.
 """
@@ -73,15 +73,15 @@ class _NoKeyGiven:
 
 
 NO_KEY_GIVEN: Any = _NoKeyGiven()
-"""The key of a store that belongs to no key; None is a key, which is refused."""
+"""The key of a store that belongs to no key; None cannot say that, since it is a wrong key."""
 
 
 class ReplicaStateReader:
-    """States and stores of an operator, to be read.
+    """Gives the states, stores and timers of an operator by name.
 
     Args:
         pick: Chooses the version to read.
-        seen: Returns the present version, however old.
+        seen: Returns the present version, of any age.
         settings: The settings of the replica.
     """
 
@@ -103,7 +103,7 @@ class ReplicaStateReader:
         Raises:
             UnknownStateError: There is no such state, or it is a store.
             StateAccessError: The state is broadcast state, and the replica holds a part only.
-            DeclarationValueError: Its values are pickles, which `allow_pickle` does not allow.
+            DeclarationValueError: Its values are pickles, and `allow_pickle` is False.
         """
         version = self._seen()
         info = state_of(self._infos(version), name, version.image.where)
@@ -111,10 +111,8 @@ class ReplicaStateReader:
             msg = f"{version.image.where}: {name!r} must be a state, got a {info.kind} store"
             raise UnknownStateError(f"{msg}; use store({name!r})")
         if info.kind == "broadcast" and version.image.share != ALL:
-            msg = (
-                f"{version.image.where}: broadcast state {name!r} belongs to no key, got a replica"
-            )
-            raise StateAccessError(f"{msg} of a part; open one without keys= and key_groups=")
+            msg = f"{version.image.where}: broadcast state {name!r} belongs to no key, but this replica"
+            raise StateAccessError(f"{msg} holds a part; open one without keys= and key_groups=")
         with version.states.lock:
             version.states.state(name)
         return ReadOnlyState(info, self._pick, allow_scan=self._settings.allow_scan)
@@ -128,9 +126,9 @@ class ReplicaStateReader:
 
         Raises:
             UnknownStoreError: There is no such store, or it is a state.
-            StateAccessError: A key is missing, or given for a store of scope "partition"; or such a
-                store is asked for, but the replica holds some keys only.
-            DeclarationValueError: Its values are pickles, which `allow_pickle` does not allow.
+            StateAccessError: A key is missing, or given for a store of scope "partition"; or the
+                store has that scope, but the replica was opened with `keys=`.
+            DeclarationValueError: Its values are pickles, and `allow_pickle` is False.
         """
         version = self._seen()
         try:
@@ -148,8 +146,10 @@ class ReplicaStateReader:
                 f"{msg}; {'give key=' if key is NO_KEY_GIVEN else 'leave key= out'}"
             )
         if key is NO_KEY_GIVEN and version.image.share.keys is not None:
-            msg = f"store {name!r} of scope 'partition' belongs to no key, got a replica of some"
-            raise StateAccessError(f"{msg} keys; open one with key_groups=, or with all")
+            msg = f"store {name!r} of scope 'partition' belongs to no key, but this replica was"
+            raise StateAccessError(
+                f"{msg} opened with keys=; open one with key_groups=, or with all"
+            )
         with version.states.lock:
             version.states.store(name)
         return _read_only_store(info, self._pick, key, allow_scan=self._settings.allow_scan)
@@ -162,7 +162,7 @@ class ReplicaStateReader:
         """
         version = self._seen()
         if self._settings.states is not None:
-            msg = "a replica that was opened with states= holds these, got timers()"
+            msg = "this replica was opened with states= and holds no timers, got timers()"
             raise StateAccessError(f"{msg}; open one without states=")
         states = version.states
         return ReadOnlyTimers(
@@ -191,7 +191,7 @@ _WRITING = frozenset(
 
 
 class ReadOnly:
-    """The base of states and stores that can only be read: every method that writes is refused.
+    """The base of states and stores that can only be read: every method that writes raises.
 
     Args:
         info: The description of the state or store.
@@ -254,11 +254,11 @@ class ReadOnlyState(ReadOnly):
             namespace: The window, for state of windows.
             at_least_batch: The number of the micro-batch to wait for; None waits for none.
             max_age: Look for newer batches first if the last look is longer ago than this.
-            timeout: The longest wait; by default that of `QueryableState.open`.
+            timeout: The longest wait; by default the `timeout` of `QueryableState.open`.
 
         Raises:
             StateValueError: The key is not a value of the key columns.
-            StaleStateError: The replica has not come to that batch within the timeout.
+            StaleStateError: The replica has not read that batch within the timeout.
             CorruptStateError: The log of the key group is damaged.
             StoreClosedError: The replica is closed.
         """
@@ -274,15 +274,15 @@ class ReadOnlyState(ReadOnly):
         max_age: DurationLike | None = None,
         timeout: DurationLike | None = None,
     ) -> dict[Any, Any]:
-        """Return, as `get`, what is stored for each key that has an entry, all of one micro-batch."""
+        """Return the result of `get` for each key that has an entry, all of one micro-batch."""
         version = self._pick(at_least_batch, max_age, timeout)
         found = ((key, version.of_state(self.name, key, namespace)) for key in keys)
         return {key: value for key, value in found if value is not None}
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """Return all keys with what is stored for them, all of one micro-batch, in no fixed order.
+        """Return all keys with their values, all of one micro-batch, in no fixed order.
 
-        The key of state of windows is a pair of key and window, that of broadcast state None.
+        For state of windows a key is a pair of key and window; for broadcast state it is None.
 
         Raises:
             ScanDisabledError: The replica was not opened with `allow_scan=True`.
@@ -300,7 +300,7 @@ class ReadOnlyStore(ReadOnly):
     Args:
         info: The description of the store.
         pick: Chooses the version to read.
-        key: The current key of a store of scope "key"; `NO_KEY_GIVEN` for scope "partition".
+        key: The current key for a store of scope "key"; `NO_KEY_GIVEN` for scope "partition".
         allow_scan: Whether scans of scope "partition" are allowed.
     """
 
@@ -319,7 +319,7 @@ class ReadOnlyStore(ReadOnly):
         if self._key is not NO_KEY_GIVEN:
             key, index = version.locate(self._key)
             return [version.of_store(self.name, index, key, ask)]
-        # Without any key group an empty one has to answer.
+        # If no key group has state yet, an empty one answers, so that arguments are still checked.
         groups = sorted(version.image.groups) or [0]
         return [version.of_store(self.name, index, GROUP_KEY, ask) for index in groups]
 
@@ -340,8 +340,8 @@ def _merge(method: _Method[P, T], *, scans: bool = False) -> _Method[P, T]:
     """Return a store's method that asks the store in each key group and merges the answers.
 
     Args:
-        method: The method of the store that a function has.
-        scans: Whether the method reads all keys, which has to be allowed in scope "partition".
+        method: The method of the store class that functions use.
+        scans: Whether the method reads all keys; in scope "partition" that must be allowed.
     """
     verb = method.__name__
 
@@ -362,7 +362,7 @@ def _scan(method: _Method[P, T]) -> _Method[P, T]:
 class ReadOnlyKeyValueStore(ReadOnlyStore):
     """A key-value, timestamped or LRU store to be read: Kafka Streams' ReadOnlyKeyValueStore.
 
-    It has the reading methods of `KeyValueStore`, those of a mapping among them.
+    It has the reading methods of `KeyValueStore`, and reads like a mapping.
     """
 
     def get(self, key: Any, default: Any = None) -> Any:
@@ -381,6 +381,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore):
         """
         wanted = list(keys)
         found: dict[Any, Any] = {}
+        # Reversed, so that the first key group wins, as in `get`.
         for some in reversed(self._ask_groups(lambda store: store.multi_get(wanted))):
             found |= some
         return {key: found[key] for key in wanted if key in found}
@@ -438,7 +439,7 @@ class ReadOnlyVersionedStore(ReadOnlyStore):
     """A versioned store to be read: the reading methods of Kafka Streams' VersionedKeyValueStore."""
 
     def get(self, key: Any, as_of: TimeLike | None = None) -> VersionedRecord | None:
-        """Return the version that is valid now or at a time; None if none is, or it is forgotten.
+        """Return the version that is valid now or at a time, or None if the store has no such version.
 
         Raises:
             StateValueError: The key is None, or an argument does not fit its type.
@@ -466,14 +467,15 @@ class ReadOnlyVersionedStore(ReadOnlyStore):
 class ReadOnlyWindowStore(ReadOnlyStore):
     """A window store to be read: Kafka Streams' ReadOnlyWindowStore, with the bounds of `WindowStore`.
 
-    Bounds of time hold for the start of a window, and are included; None is an open end.
+    A bound of time is compared with the start of a window, and is included.  None sets no bound.
     """
 
     def get(self, key: Any, window_start: TimeLike, default: Any = None) -> Any:
         """Return the value of the window that begins at a time, or the default.
 
         Raises:
-            StateValueError: The key is None, an argument does not fit, or there are duplicates.
+            StateValueError: The key is None, an argument does not fit its type, or the store keeps
+                duplicates.
         """
         return self._first(lambda store: store.get(key, window_start), default)
 
@@ -516,7 +518,7 @@ class Timer:
         key: The key, a tuple if there are several key columns.
         domain: The clock that the timer follows.
         timestamp: The time at which it is due, in ms.
-        namespace: The window, for a timer of windows; else None.
+        namespace: The window, if the timer belongs to a window; else None.
     """
 
     key: Any
@@ -567,15 +569,15 @@ class ReadOnlyTimers:
 
         Args:
             key: The key, a tuple if there are several key columns.
-            domain: The domain of the timers; None for both.
+            domain: The domain of the timers; None returns both.
             at_least_batch: The number of the micro-batch to wait for; None waits for none.
             max_age: Look for newer batches first if the last look is longer ago than this.
-            timeout: The longest wait; by default that of `QueryableState.open`.
+            timeout: The longest wait; by default the `timeout` of `QueryableState.open`.
 
         Raises:
             StateValueError: The key is not a value of the key columns.
-            DeclarationTypeError: The domain is no `TimeDomain`.
-            StaleStateError: The replica has not come to that batch within the timeout.
+            DeclarationTypeError: The domain is not a `TimeDomain`.
+            StaleStateError: The replica has not read that batch within the timeout.
             CorruptStateError: The log of the key group is damaged.
             StoreClosedError: The replica is closed.
         """
@@ -595,15 +597,15 @@ class ReadOnlyTimers:
         """Return the timers of all keys in the order of time, all of one micro-batch.
 
         Args:
-            time_from: Only timers that are due then or later; None for no bound.
-            time_to: Only timers that are due then or earlier; None for no bound.
-            domain: The domain of the timers; None for both.
+            time_from: The first due time to return; None sets no bound.
+            time_to: The last due time to return; None sets no bound.
+            domain: The domain of the timers; None returns both.
             reverse: Whether the latest timers come first.
 
         Raises:
             ScanDisabledError: The replica was not opened with `allow_scan=True`.
-            DeclarationTypeError: The domain is no `TimeDomain`.
-            StateValueError, StoreValueError: A bound is no time.
+            DeclarationTypeError: The domain is not a `TimeDomain`.
+            StateValueError, StoreValueError: A bound is not a time.
         """
         if not self._allow_scan:
             msg = "timers: scans must be allowed, got all(), which decodes every key group"

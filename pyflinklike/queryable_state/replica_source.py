@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source of a replica's images: all of a checkpoint once, then the writes since."""
+"""Gives a replica its images: all of a checkpoint once, then the writes since.
+
+The writes come from the change feed of Spark's state store, which reads Spark's changelog files:
+https://github.com/apache/spark/blob/master/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/v2/state/StateDataSource.scala
+"""
 
 from __future__ import annotations
 
@@ -54,7 +58,7 @@ __all__ = ["CheckpointSource", "KeyRoute"]
 
 
 _TURNS = 4
-"""The number of retries if the query commits faster than its state can be read."""
+"""How often to try again if the query purges batches faster than Spark reads them."""
 
 
 @attrs.frozen
@@ -87,7 +91,7 @@ class CheckpointSource:
             try:
                 return self._latest()
             except SparkSetupError:
-                # Spark may have purged the batch meanwhile; then there is a newer one.
+                # The query may have purged the batch meanwhile; then it has committed newer ones.
                 last = self._last_committed()
                 if last <= failed_at:
                     raise
@@ -123,14 +127,14 @@ class CheckpointSource:
         return image_of(position, clock, groups, called, where, state.operator_id, share)
 
     def after(self, image: Image) -> Image | None:
-        """Make the image after the last micro-batch from an older one; None if that is the last."""
+        """Make the image after the last micro-batch from an older one, unless that is the last."""
         operator_id = image.operator_id
         commits, former = self._commits(image.where), image.position
         last = max(commits, default=-1)
         # A query that went back commits another batch of the same number, at another time.
         if commits.get(former.batch_id) != former.committed_at:
-            msg = f"{image.where}: the batch must be the one that was read, got another, or none"
-            raise SparkSetupError(f"{msg}; read all anew")
+            msg = f"{image.where}: the batch was replaced or purged after the replica read it"
+            raise SparkSetupError(f"{msg}; read everything anew")
         if last == former.batch_id:
             return None
         where = where_of(self.location, operator_id, last)
@@ -148,7 +152,7 @@ class CheckpointSource:
         return _key_type_of_record(record)
 
     def route(self, record: OperatorRecord) -> KeyRoute:
-        """Return what finds the key groups of the operator's keys."""
+        """Return the function that finds the key groups of the operator's keys."""
         return KeyRoute(self.spark, record)
 
     def _commits(self, where: str) -> dict[int, int]:
@@ -172,8 +176,8 @@ class CheckpointSource:
         watermark = watermark_of(fields["batchWatermarkMs"])
         is_known = MIN_WATERMARK < watermark < MAX_WATERMARK
         if batch_id not in commits:
-            msg = f"{where}: a batch that is read must be committed, got none of that number"
-            raise SparkSetupError(f"{msg}, or none any more; read all anew")
+            msg = f"{where}: the batch is not committed, or it is purged already"
+            raise SparkSetupError(f"{msg}; read everything anew")
         position = Position(batch_id, watermark if is_known else None, commits[batch_id])
         return BatchClock(fields["batchTimestampMs"], watermark), position
 
@@ -181,7 +185,7 @@ class CheckpointSource:
 def _rows_of(
     rows: DataFrame, share: StoredShare, max_parallelism: int, operator_id: int
 ) -> DataFrame:
-    """Take the rows of the key groups that are held, and of the record and the registry."""
+    """Take the rows of the held key groups, and those rows with the record and the registry."""
     if share.groups is None:
         return rows
     ids = group_ids(max_parallelism, place_in(operator_id))
@@ -201,14 +205,16 @@ def _writes(table: Any, max_parallelism: int) -> Iterator[Write]:
     every = zip(removed, groups.to_pylist(), sequences.to_pylist(), blobs)
     for is_removed, group_id, sequence, blob in every:
         if group_id < 0 and group_id != REGISTRY_KEY:
-            continue  # a home, which keeps a watermark and no state
+            continue  # a partition watermark, which is no state
         key_group = None if group_id == REGISTRY_KEY else index_of(group_id, max_parallelism)
         yield Write(key_group, sequence, None if is_removed else blob.as_py())
 
 
-# The key group of a single key, found in Python: a job of Spark for each lookup would be slow.
-# Values of the most common types are hashed here as Spark hashes them.  Spark hashes the others, and
-# names the fault of a value that does not fit.
+# The key group of a single key
+#
+# A Spark job for each lookup would be slow.  So Python hashes values of the most common
+# types here, as Spark's Murmur3 hashes them.  Spark hashes all other values, and its error says why a
+# value does not fit its column.
 
 _Hash = Callable[[Any, int], int | None]
 """Hashes a value with the hash before it as the seed; None if Spark has to be asked."""
@@ -219,7 +225,7 @@ class KeyRoute:
     """Finds the stored form and the key group of an operator's keys.
 
     Args:
-        spark: Hashes values of the types that Python does not hash here.
+        spark: The session that hashes values of all other types.
         record: The record of the operator.
     """
 
@@ -254,7 +260,7 @@ class KeyRoute:
             return None
         found = SEED
         for part, hash_of in zip(parts, self._hashes):
-            # As in Spark, null leaves the hash unchanged.
+            # Spark leaves the hash unchanged for a null.
             if part is not None:
                 hashed = hash_of(part, found)
                 if hashed is None:
@@ -298,7 +304,7 @@ def _hash_of(kind: st.DataType, time_zone: str) -> _Hash:
         limit = 1 << bits - 1
 
         def of_int(value: Any, seed: int) -> int | None:
-            # A bool is an int to Python, but no value of the column: Spark names the fault.
+            # A bool is an int to Python, but not a value of the column; Spark's error says so.
             fits = type(value) is int and -limit <= value < limit
             return hashed(value, seed) if fits else None
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A savepoint as the only image of a replica.
+"""Makes a savepoint the only image of a replica.
 
-The state of keys in a savepoint does not depend on key groups, so here it is all in one key group.
-State that belongs to a key group stays divided as it was.
+The rows of keys in a savepoint do not say a key group, since Spark's hash decides it.  So here all
+keys are in key group 0, and a read needs no Spark to hash its key.  State that belongs to a key
+group stays divided as it was.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ class SavepointSource:
     """Reads an operator of a savepoint.
 
     Args:
-        operator: Uid of the operator; None for the only one.
-        states: Names of the states to read; None for all, and the timers.
+        directory: The open savepoint.
+        operator: The uid of the operator; None if the savepoint has one operator.
+        states: Names of the states to read; None reads all of them, and the timers.
     """
 
     directory: SavepointDirectory
@@ -75,7 +77,7 @@ class SavepointSource:
             None if watermark in (MIN_WATERMARK, MAX_WATERMARK) else watermark,
             manifest.taken_at,
         )
-        # Without a noted clock nothing is known to have expired.
+        # At time 0 and the lowest watermark no TTL has passed: nothing is hidden by mistake.
         clock = BatchClock(manifest.processing_time or 0, watermark)
         return Image(position, record, clock, groups, {}, location.where)
 

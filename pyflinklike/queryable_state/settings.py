@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a replica, checked; and how new an answer must be."""
+"""Checks the settings of a replica, and picks an answer that is new enough."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ CACHE_BYTES = 256 * 1024 * 1024
 _CLOCKS = ("batch", "wall")
 
 
+# A refresh that finds no newer batch lists one folder, so waiting reads may look this often.
 _POLL_MS = 50
 
 
@@ -37,9 +38,9 @@ class Settings:
     """The checked settings of a replica.
 
     Args:
-        states: Names of the states and stores that may be asked for; None for all.
-        refresh: The interval in ms at which the replica looks for newer batches; None for never.
-        max_age: The greatest age of an answer in ms; None for any age.
+        states: Names of the states and stores that may be asked for; None allows all.
+        refresh: How often the replica looks for newer batches, in ms; None means never.
+        max_age: The greatest age of an answer in ms; None allows any age.
         timeout: The longest wait for a batch that a read asks for, in ms.
         clock: The time by which processing-time TTL expires: "batch" or "wall".
         allow_scan: Whether all key groups may be decoded for an answer.
@@ -117,7 +118,7 @@ class Bounds:
         refresh: Looks for a newer version.
         wait: Waits for a number of ms, or less if the replica is closed.
         now: Returns the time in ms.
-        max_age: The default of `pick`, in ms; None for any age.
+        max_age: The default of `pick`, in ms; None allows any age.
         timeout: The default of `pick`, in ms.
     """
 
@@ -162,10 +163,10 @@ class Bounds:
             if self.now() - found.checked_at <= age:
                 return found
             msg = (
-                f"an answer must be no older than {age} ms, got {found.image.position}, of which "
-                f"it is not known whether it is the last ({shown_message(error)})"
+                f"cannot tell whether {found.image.position} is the newest state, as max_age={age} "
+                f"ms asks, since a refresh failed ({shown_message(error)})"
             )
-            raise StaleStateError(f"{msg}; allow more, or mend that") from error
+            raise StaleStateError(f"{msg}; raise max_age, or retry") from error
         return self.version()
 
     def _at_least(self, batch_id: int, patience: int) -> Version:
@@ -192,7 +193,7 @@ def to_length(length: DurationLike, what: str) -> int:
     """Return a length of time in ms.
 
     Raises:
-        DeclarationTypeError: The argument is no length of time.
+        DeclarationTypeError: The argument is not a length of time.
         DeclarationValueError: The length is negative.
     """
     found = to_milliseconds(length, what)

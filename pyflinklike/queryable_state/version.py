@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A version of a replica, as readers see it at one moment: an image with its states and stores."""
+"""A version of a replica: an image with the states and stores that read it.
+
+The states are the ones that a function gets, over tables that drop writes.  So TTL, visibility and
+the order of entries are the function's without a second implementation.  All of them read through
+one `current` key, so a lock is held for each read of one key or one key group.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +47,7 @@ T = TypeVar("T")
 
 
 RawTimer = tuple[int, int, str, Any]
-"""Time in ms, number of the domain, a text that orders equal times, and the key as it is stored."""
+"""The time in ms, the number of the domain, a text to sort equal times by, and the stored key."""
 
 
 @attrs.frozen
@@ -50,7 +55,7 @@ class Version:
     """An image with the states over it.
 
     Args:
-        image: The stored logs.
+        image: The stored logs of one micro-batch.
         states: The states and stores over it, which several images may share.
         checked_at: The time in ms at which this was last known to be the newest image.
     """
@@ -88,7 +93,7 @@ class Version:
             return states.groups.read(self.image, index, frozen, namespace, opened.read)
 
     def all_of_state(self, name: str) -> Iterator[tuple[Any, Any]]:
-        """Yield each key with what a state has of it; the key may be a pair of key and namespace.
+        """Yield each key with its value, list or dict; a key may be a pair of key and namespace.
 
         A state that belongs to no key is yielded once, under None.
         """
@@ -136,9 +141,9 @@ class Version:
         """Yield the timers of each key group, in no order.
 
         Args:
-            domains: The domains of the timers.
-            begin: Only timers that are due then or later, in ms; None for no bound.
-            end: Only timers that are due then or earlier, in ms; None for no bound.
+            domains: Which of event time and processing time to read.
+            begin: The first due time to yield, in ms; None sets no bound.
+            end: The last due time to yield, in ms; None sets no bound.
         """
         for index in sorted(self.image.groups):
             with self.states.lock:
@@ -153,7 +158,7 @@ class Version:
         begin: int | None = None,
         end: int | None = None,
     ) -> list[RawTimer]:
-        """Return the timers of a key group; only those of one key, unless that is None."""
+        """Return the timers of a key group, or of one key in it if `wanted` is not None."""
         states, tables = self.states, self.states.timers()
         namespace_type = states.namespace_type
 
@@ -219,18 +224,18 @@ class OpenStates:
         self.groups = groups
         self.route = route
         self.lock = threading.RLock()
-        """StoredShare while the tables are read, since they point at one key at a time."""
+        """A thread holds it while it reads the tables, since they point at one key at a time."""
         self.infos = {info.name: info for info in describe_states(groups.record, 0)}
         self._states: dict[str, OpenState] = {}
         self._stores: dict[str, StateStore] = {}
         self._timers: dict[TimeDomain, Table] = {}
 
     def state(self, name: str) -> OpenState:
-        """Return the state of a name.
+        """Return the state that has a name.
 
         Raises:
-            UnknownStateError: The operator no longer has it.
-            DeclarationValueError: Its values are pickles, which are refused.
+            UnknownStateError: The operator no longer has such a state.
+            DeclarationValueError: Its values are pickles, and the replica may not unpickle.
         """
         found = self._states.get(name)
         if found is None:
@@ -246,9 +251,8 @@ class OpenStates:
         rows = StateRows.of(groups.record, info)
         spec = attrs.evolve(rows.table.spec, paired=info.ttl is not None)
         assembled = assemble(_descriptor(info), groups.tables, groups.clock, spec)
-        groups.assembled[info.name] = (
-            assembled  # before `declare`, which asks it for missing stamps
-        )
+        # Before `declare`, which asks the assembled state for missing stamps.
+        groups.assembled[info.name] = assembled
         groups.declare(spec)
         return OpenState(assembled.state, assembled.table, spec.namespace_type, spec.per_group)
 
@@ -270,11 +274,11 @@ class OpenStates:
         return type_of(signature) if signature else None
 
     def store(self, name: str) -> StateStore:
-        """Return the store of a name.
+        """Return the store that has a name.
 
         Raises:
-            UnknownStateError: The operator no longer has it.
-            DeclarationValueError: Its values are pickles, which are refused.
+            UnknownStateError: The operator no longer has such a store.
+            DeclarationValueError: Its values are pickles, and the replica may not unpickle.
         """
         found = self._stores.get(name)
         if found is None:
@@ -301,6 +305,7 @@ def _descriptor(info: StateInfo) -> StateDescriptor[Any]:
         ttl.set_update_type(StateTtlConfig.UpdateType[info.ttl["update_type"]])
         ttl.set_state_visibility(StateTtlConfig.StateVisibility[info.ttl["visibility"]])
         ttl.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic[info.ttl["time"]])
+        # A replica removes nothing, so a cleanup would only cost time.
         descriptor.enable_time_to_live(ttl.disable_cleanup_in_background().build())
     return descriptor
 
@@ -310,7 +315,7 @@ class OpenState:
     """A state over the tables of a replica.
 
     Args:
-        state: The state as a function has it; a state that folds is a value state here.
+        state: The state that a function gets; reducing and aggregating state is a value state here.
         table: The entries of the state, below its TTL.
         namespace_type: The type of the state's namespaces, or None.
         is_shared: Whether its entries belong to no key.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyFlink's scripts, unmodified: `import pyflink...` means this library.
+"""Runs PyFlink's scripts without changes: `import pyflink...` means this library.
 
 python -m pyflinklike.run job.py            # in a shell
 pyflinklike.run.install()                   # in a program or test, before it imports pyflink

@@ -34,10 +34,39 @@ def main(arguments: list[str]) -> None:
     parser.add_argument(
         "-D", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="a setting"
     )
-    parser.add_argument("--shadow", action="store_true", help="also where PyFlink is installed")
+    parser.add_argument(
+        "--shadow",
+        action="store_true",
+        help="hide a PyFlink that is installed, instead of refusing",
+    )
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args(arguments)
+    _pass_settings(given, parser)
+    script = Path(given.script)
+    if not (script.is_file() or (script / "__main__.py").is_file()):
+        parser.error(
+            f"a script is a file, or a folder with a __main__.py, got {given.script!r}, which is "
+            f"{'a folder without one' if script.is_dir() else 'not there'}; give its path from {Path.cwd()}"
+        )
+    try:
+        install(shadow=given.shadow)
+    except DeclarationError as error:
+        parser.error(str(error))
+    # The script sees the arguments and the import path that `python job.py` would give it.
+    sys.argv = [given.script, *given.arguments]
+    sys.path.insert(0, str((script if script.is_dir() else script.parent).resolve()))
+    try:
+        runpy.run_path(given.script, run_name="__main__")
+    except Exception as error:
+        # Python itself would show the frames from the script on, without this runner's.
+        error.__traceback__ = _of_script(error, script)
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.exit(1)
+
+
+def _pass_settings(given: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Put the settings of the command line where `Configuration` reads its defaults."""
     for setting in given.settings:
         if "=" not in setting or ";" in setting:
             parser.error(
@@ -49,29 +78,10 @@ def main(arguments: list[str]) -> None:
     if settings:
         before = os.environ.get("PYFLINKLIKE_CONFIGURATION", "")
         os.environ["PYFLINKLIKE_CONFIGURATION"] = ";".join(filter(None, [before, *settings]))
-    script = Path(given.script)
-    if not (script.is_file() or (script / "__main__.py").is_file()):
-        parser.error(
-            f"a script is a file, or a folder with a __main__.py, got {given.script!r}, which is "
-            f"{'a folder without one' if script.is_dir() else 'not there'}; give its path from {Path.cwd()}"
-        )
-    try:
-        install(shadow=given.shadow)
-    except DeclarationError as error:
-        parser.error(str(error))
-    sys.argv = [given.script, *given.arguments]
-    sys.path.insert(0, str((script if script.is_dir() else script.parent).resolve()))
-    try:
-        runpy.run_path(given.script, run_name="__main__")
-    except Exception as error:
-        # As Python itself shows it: from the script on, without those who run it.
-        error.__traceback__ = _of_script(error, script)
-        sys.excepthook(type(error), error, error.__traceback__)
-        sys.exit(1)
 
 
 def _of_script(error: Exception, script: Path) -> TracebackType | None:
-    """Cut from a traceback what lies before the script, and what finds names behind it."""
+    """Return the traceback without the frames above the script and failed imports' frames below."""
     frames = list(_frames(error.__traceback__))
     inside = script.resolve()
     while frames and not _is_of(frames[0], inside):
@@ -93,7 +103,7 @@ def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 def _is_of(frame: TracebackType, script: Path) -> bool:
     name = Path(frame.tb_frame.f_code.co_filename)
-    # A folder is run by its __main__.py.
+    # Python runs a folder by its __main__.py, and some frames have no file: "<frozen runpy>".
     return name.is_file() and name.resolve() in (script, script / "__main__.py")
 
 

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pyflink.X` found at `pyflinklike.pyflink.X`: one module, known by two names."""
+"""Finds `pyflink.X` at `pyflinklike.pyflink.X`: one module, known by two names.
+
+Python asks each finder in `sys.meta_path` for the spec of a module.  `install` puts `_Finder` first.
+For `pyflink.X` it returns a spec whose loader imports `pyflinklike.pyflink.X` and gives that very
+module, so that a class is the same class under both names.  See
+https://docs.python.org/3/reference/import.html#the-meta-path.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +28,7 @@ _OURS: Final = "pyflinklike.pyflink"
 
 
 class _SameModule(Loader):
-    """Loads a module by returning the module of ours that is imported already, unchanged.
-
-    Args:
-        name: The name of our module.
-    """
+    """Loads a module of PyFlink by returning ours, unchanged."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -38,16 +40,12 @@ class _SameModule(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has put the spec of the other name into the module.
+        # Python has put the spec of the other name into the module; a reload would go wrong.
         module.__spec__ = self._own_spec
 
 
 class _OfNames(Loader):
-    """Loads a module of PyFlink of which nothing is ours: its names are refused when they are used.
-
-    Args:
-        inner: Its name below `pyflink`.
-    """
+    """Loads a module that PyFlink has and we do not: each of its names fails when it is used."""
 
     def __init__(self, inner: str) -> None:
         self._inner = inner
@@ -60,7 +58,7 @@ class _OfNames(Loader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds modules of PyFlink among ours; for a missing one the error says what to use instead."""
+    """Finds modules of PyFlink among ours; the error for a missing one says what to use instead."""
 
     def find_spec(
         self,
@@ -79,7 +77,7 @@ class _Finder(MetaPathFinder):
         if found is None and is_known(inner):
             return ModuleSpec(fullname, _OfNames(inner), is_package=True)
         if found is None:
-            msg = f"pyflinklike has no module {inner!r}; its reference says what there is"
+            msg = f"pyflinklike has no module {inner!r}; its reference lists the modules it has"
             raise ModuleNotFoundError(msg, name=fullname)
         is_package = found.submodule_search_locations is not None
         return ModuleSpec(
@@ -87,13 +85,14 @@ class _Finder(MetaPathFinder):
         )
 
     def __reduce__(self) -> tuple[Callable[[], MetaPathFinder], tuple[()]]:
-        # A worker of Spark has it, too, before it imports a module of the user's.
+        # A pickled finder installs itself in a Spark worker before the worker imports user modules.
         return _in_place, ()
 
 
 def _spec_of_ours(inner: str) -> ModuleSpec | None:
-    """Return the spec of our module at a path of PyFlink; None where there is none."""
+    """Return the spec of our module at a path of PyFlink, or None if we do not have it."""
     package = inner.rpartition(".")[0]
+    # `importlib` raises for a module in a package that does not exist; each package is looked up first.
     if package and _spec_of_ours(package) is None:
         return None
     return importlib.util.find_spec(f"{_OURS}.{inner}" if inner else _OURS)
@@ -103,7 +102,7 @@ _FINDER: Final = _Finder()
 
 
 def _in_place() -> MetaPathFinder:
-    """Return the finder of this process, installed: the process that sent it has decided so."""
+    """Install the finder in this process, as the process that sent it did, and return it."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
     return _FINDER
@@ -113,7 +112,7 @@ def install(*, shadow: bool = False) -> None:
     """Have `import pyflink...` mean this library in this process; a second call does nothing.
 
     Args:
-        shadow: True permits hiding an installed PyFlink.
+        shadow: If True, a PyFlink that is installed is hidden; if False, `install` refuses.
 
     Raises:
         DeclarationError: A PyFlink is installed and must not be hidden, or is imported already.
@@ -135,7 +134,7 @@ def install(*, shadow: bool = False) -> None:
 
 
 def uninstall() -> None:
-    """Undo `install`; modules that were imported stay with their importers."""
+    """Undo `install`; a module that has imported a name of PyFlink keeps it."""
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
     for name in [name for name in sys.modules if name.partition(".")[0] == _THEIRS]:

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """State as data, Flink's State Processor API: read it, compare it, edit it and write it back.
 
-A savepoint is a directory of Parquet files, which any tool reads without Spark or Java.
-What reads checkpoints, or edits state, runs on Spark.
+A savepoint is a directory of Parquet files, which any tool reads without Spark or Java.  Functions
+that read checkpoints or edit state run on Spark.
+
+    savepoint = Savepoint.read(spark, "/checkpoints/visits")
+    savepoint.filter_keys(F.col("user") != "bot").write("/savepoints/visits")
 """
 
 from pyflinklike._exports import export_public, is_loading

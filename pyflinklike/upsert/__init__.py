@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upserts: from change events of keyed values to the changes of a table.
+"""Upserts turn change events of keyed values into the changes of a table.
 
     events = decode_debezium(records, schema="id int, name string")
     changes = key_by(events, "key").process(

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upserts applied by key: optional values in, a differential collection out.
+"""Applies upserts by key: optional values in, a differential collection out.
 
-The rules, most of them Materialize's:
+Most of the rules are Materialize's:
 
 1. A value is the record of its key from now on; None deletes it.  The sender need not know the
    record before: the function retracts it.
 2. At any time a key has at most one record: the sum of the diffs of a (key, value) is 0 or 1.  A
    row with diff -1 has exactly the value that a row with diff +1 had before.
-3. Of two upserts of a key the one with the higher order key wins, in whatever order and batches
-   they come.  An upsert that is not higher than the known one is stale, and dropped; so is a record
-   that is delivered twice.  Without order keys the later arrival wins.
+3. The upsert with the highest order key of its key wins, in whatever order and batches upserts
+   come.  An upsert that is not higher than the known one is stale and dropped; so is a record that
+   is delivered twice.  Without order keys the later arrival wins.
 4. A deletion leaves a tombstone with its order key, so that an older value that comes late does not
    bring the record back.  The tombstone expires by TTL (in Materialize it never does); a value that
    comes after that counts as new.
@@ -23,11 +23,11 @@ The state is one `ValueState` with the record and its order key and, if there ar
 with tombstones.
 
 An element is a `Row`, a mapping, or an object with attributes.  If the value is read from a field,
-two more fields are read, which the events of `decode_debezium` have:
+two more fields of the events of `decode_debezium` are read:
 
-* `error`: if the value is None, this says why, and the element is not a deletion.
-* `unavailable`: the names of columns that the change did not touch and whose values the record does
-  not have; their values are taken from the row before.
+* `error`: if the value is None and this is not, the element is an error and not a deletion.
+* `unavailable`: the names of columns that the change did not touch and that the event lacks, as
+  Postgres does with large values; their values are taken from the row before.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ __all__ = ["Upsert", "UpsertFunction"]
 ON_ERROR: Final = ("raise", "inline", "side_output", "drop")
 """The possible treatments of an error."""
 
+# An order key is stored as bytes, so that one state holds order keys of any type.
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _STATE_FIELDS = ("order", "value", "error")
 _STATE_ROW = row_class(_STATE_FIELDS)
@@ -86,18 +87,18 @@ class UpsertFunction(KeyedProcessFunction):
     Metrics: `stale_upserts` and `upsert_errors`, two counters.
 
     Args:
-        value: The name of the field with the value, or a function of the element.  None deletes.  A
-            function may raise or return an `UpsertError`.  With a name, the fields `error` and
-            `unavailable` are read, too, as `decode_debezium` makes them.
+        value: The name of the field with the value, or a function of the element.  A value of None
+            deletes.  A function may raise or return an `UpsertError`.  With a name, the fields
+            `error` and `unavailable` are read, too, as `decode_debezium` makes them.
         order_key: The name of the field with the order key, or a function of the element; None
             orders by arrival.  An order key is a number, text, date or time, or a tuple of these.
-        value_type: The type of the values.
-        tombstone_ttl: How long after a deletion (processing time) an older value is recognised as
-            stale; None for ever.  Without order keys it has no effect.
+        value_type: The type of the values, which is also the type of the output's `value`.
+        tombstone_ttl: How long after a deletion (in processing time) an older value is recognised
+            as stale; None keeps tombstones for ever.  Without order keys it has no effect.
         on_error: "inline" yields the error as a value of its key, "side_output" yields a `Row` of
             `key`, `error` and `element` (as text) to `error_tag`, "drop" only counts it, and
             "raise" raises it.  With the last three the record stays as it was.
-        error_tag: The side output of errors, with `on_error="side_output"`.
+        error_tag: The side output for errors; `on_error="side_output"` needs it.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -130,21 +131,13 @@ class UpsertFunction(KeyedProcessFunction):
         self._fields = (*_FIELDS, "error") if on_error == "inline" else _FIELDS
 
     def output_type(self, key_type: TypeInformation) -> RowTypeInfo:
-        """Return the type of the rows it yields, for `process(..., output_type=...)`.
-
-        Args:
-            key_type: The type of the keys.
-        """
+        """Return the type of the rows it yields, for `process(..., output_type=...)`."""
         types = [key_type, Types.STRING(), self._value_type, Types.INT(), Types.STRING()]
         return Types.ROW_NAMED(self._fields, types[: len(self._fields)])
 
     @staticmethod
     def error_type(key_type: TypeInformation) -> RowTypeInfo:
-        """Return the type of the rows that go to `error_tag`.
-
-        Args:
-            key_type: The type of the keys.
-        """
+        """Return the type of the rows that go to `error_tag`."""
         return Types.ROW_NAMED(_ERROR_FIELDS, [key_type, Types.STRING(), Types.STRING()])
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -187,6 +180,7 @@ class UpsertFunction(KeyedProcessFunction):
         is_stale = self._is_stale(upsert, record)
         if upsert.value is None or isinstance(upsert.value, UpsertError):
             return upsert, is_stale
+        # Spark's key of NULL columns is a tuple of None; Materialize refuses a value for it, too.
         if isinstance(key, tuple) and key and all(part is None for part in key):
             return upsert._replace(value=NullKeyError(_NULL_KEY)), is_stale
         if is_stale:
@@ -213,8 +207,8 @@ class UpsertFunction(KeyedProcessFunction):
         """Return the value as it will be read back, so that it is retracted as it was yielded.
 
         Raises:
-            ValueDecodeError: It does not fit the type, or lacks fields that the row before lacks,
-                too.
+            ValueDecodeError: The value does not fit the type, or lacks fields that the row before
+                lacks, too.
         """
         value = upsert.value
         if upsert.unavailable:
@@ -233,7 +227,7 @@ class UpsertFunction(KeyedProcessFunction):
     def _changes(self, key: Any, upsert: Upsert, record: Any) -> Iterator[Row]:
         value = upsert.value
         order = self._read_order(record) if upsert.order is None else encode_value(upsert.order)
-        # All state is written before the first row is yielded.
+        # All state is written before the first row is yielded: the caller may stop reading rows.
         if value is None:
             if record is not None:
                 self._record.clear()
@@ -246,9 +240,8 @@ class UpsertFunction(KeyedProcessFunction):
             if record is None and self._reader.is_ordered:
                 self._tombstone.clear()
         if record is not None and record.error is not None and self._on_error != "inline":
-            record = (
-                None  # given out with on_error="inline", before a restart: no row can retract it
-            )
+            # The error was yielded with on_error="inline", before a restart; no row can retract it.
+            record = None
         if record is not None:
             op = row.DELETE if upsert.value is None else row.UPDATE_BEFORE
             yield self._row(key, op, record.value, -1, record.error)
@@ -261,7 +254,7 @@ class UpsertFunction(KeyedProcessFunction):
 
 
 def _complete(value: Any, unavailable: tuple[str, ...], before: Any) -> Any:
-    """Fill the fields that a record does not have from the row before."""
+    """Fill the fields that an event lacks from the row before."""
     fields = value.as_dict() if isinstance(value, Row) else value
     if not isinstance(fields, Mapping):
         msg = f"only a row can have unavailable columns, got {short_repr(value)} without {list(unavailable)}"
@@ -299,7 +292,7 @@ def _text(element: Any) -> str:
     """Return an element as text, not shortened: it may be corrected and sent again."""
     try:
         return repr(element)
-    except Exception:  # the element's own __repr__
+    except Exception:  # the user's own `__repr__` failed
         return short_repr(element)
 
 
@@ -314,8 +307,8 @@ _ABSENT = object()
 class Upsert(NamedTuple):
     """The request of one element.
 
-    `value` is None for a deletion, or an `UpsertError`; `order` is None if there is none;
-    `unavailable` names the fields that the value lacks.
+    `value` is None for a deletion, and may be an `UpsertError`.  `order` is None if the element has
+    no order key.  `unavailable` names the fields that the value lacks.
     """
 
     value: Any
@@ -324,11 +317,11 @@ class Upsert(NamedTuple):
 
 
 class ElementReader:
-    """Reads elements.
+    """Reads the value and the order key of elements.
 
     Args:
         value: The name of the field with the value, or a function of the element.
-        order_key: The same for the order key; None if elements are ordered by arrival.
+        order_key: The same for the order key; if None, elements are ordered by arrival.
     """
 
     def __init__(self, value: Selector, order_key: Selector | None) -> None:
@@ -337,7 +330,7 @@ class ElementReader:
 
     @property
     def is_ordered(self) -> bool:
-        """True where elements have order keys."""
+        """Whether elements have order keys."""
         return self._order_key is not None
 
     def read(self, element: Any) -> Upsert:
@@ -349,7 +342,7 @@ class ElementReader:
         try:
             order = None if self._order_key is None else self._order(element)
         except OrderKeyError as error:
-            # An element that could not be decoded may lack its place in the order.
+            # An event that could not be decoded may lack its order key; its own error says more.
             reason = field_of(element, "error", None) if isinstance(self._value, str) else None
             return Upsert(error if reason is None else error_of(reason), None)
         if not isinstance(self._value, str):
@@ -390,6 +383,6 @@ class ElementReader:
 def _field(element: Any, name: str) -> Any:
     found = field_of(element, name, _ABSENT)
     if found is _ABSENT:
-        msg = f"an element must have the field {name!r} that is named, got {short_repr(element)}; name another"
+        msg = f"an element must have the field {name!r}, got {short_repr(element)}; name a field it has"
         raise DeclarationValueError(msg)
     return found

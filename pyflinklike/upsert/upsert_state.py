@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of each key, for programs without Spark: bulk methods over a state backend's table.
+"""Keeps the record of each key for programs without Spark, in the table of a state backend.
 
-An upsert turns keyed optional values into a differential collection, and for that needs the record
-before.  For each batch it gets the states of the batch's keys, and puts the new ones.  After a
-restart it reads its own output back, as differences in any order, with `consolidate_chunk` (as
-Materialize's `UpsertState`), or it restores a snapshot.
+To turn keyed optional values into a differential collection, a program needs the record before.
+For each batch it gets the states of the batch's keys, and puts the new ones.  After a restart it
+reads its own output back, as differences in any order, with `consolidate_chunk` (as Materialize's
+`UpsertState` does), or it restores a snapshot.
 
-The table is a blind map from encoded keys to encoded states, as any state has.  What it holds is
-working state: if it cannot be read or written, the `UpsertState` is closed, and nothing is guessed.
+The table maps encoded keys to encoded states and does not know what they mean.  It is working state:
+if it cannot be read or written, the `UpsertState` is closed, and it answers nothing from then on.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ _SPEC: Final = TableSpec(
 )
 _KEY, _KEY_TYPE = "all", Types.STRING()
 """All entries lie under one key, so that a table gets and puts many of them at once."""
+# The name of the "file" in the errors of the log's reader.
 _SNAPSHOT = "the snapshot of an UpsertState"
 
 
@@ -80,9 +81,9 @@ class UpsertState:
     Args:
         backend: The state backend that holds the states; by default a `HashMapStateBackend`, or an
             `EmbeddedRocksDBStateBackend` if `max_heap_bytes` is given.
-        max_heap_bytes: If given, the states are in memory until their keys and states would take
-            more bytes than this.  Then they move to `backend`, once and for all.
-        restore: What `snapshot` returned, on whatever backend; None begins without a state.
+        max_heap_bytes: If given, the states are in memory until keys and states would take more
+            bytes than this.  Then all of them move to `backend`, and they never move back.
+        restore: The bytes that `snapshot` returned, on any backend; None begins without a state.
 
     Raises:
         StateValueError: `backend` is not a state backend.
@@ -137,7 +138,7 @@ class UpsertState:
             keys: The keys, all different.
 
         Returns:
-            A value and its metadata for each key, both None if the key has none.
+            A value and its metadata for each key; both are None if the key has no state.
 
         Raises:
             StoreValueError: A key comes twice.
@@ -264,7 +265,7 @@ class UpsertState:
         for (key, sketch), stored in zip(sketches.items(), self._entries.get(list(sketches))):
             records += sketch.diff_sum
             if stored is not MISSING:
-                # A state before may have an order key or be a tombstone, whose bytes are freed.
+                # The state before may be a tombstone or have an order key; the sum has neither.
                 before = decode_state(stored)
                 tombstones -= before.is_tombstone
                 size -= size_of(stored)
@@ -292,7 +293,7 @@ class UpsertState:
         self._entries.put(writes)
 
     def _spill(self) -> None:
-        """Move all states to the backend; if that fails, they stay where they are."""
+        """Move all states to the backend; if that fails, they stay in memory."""
         heap, spilled = self._entries, _Entries(self._backend)
         rest = heap.items()
         try:
@@ -308,10 +309,10 @@ class UpsertState:
         heap.close()
 
     def snapshot(self) -> bytes:
-        """Return all states as bytes, for `restore`: they are in memory as a whole meanwhile.
+        """Return all states as bytes, for `restore`.  All the bytes are in memory at once.
 
         Raises:
-            SparkSetupError: They take more than 2 GB.
+            SparkSetupError: The states take more than 2 GB.
         """
         return self._entries.snapshot()
 
@@ -381,6 +382,7 @@ def _difference(update: Any) -> tuple[bytes, bytes, int]:
 # The table
 
 
+# How many states move to disk in one write: enough to make writes rare, and small in memory.
 _AT_ONCE: Final = 8192
 
 
@@ -388,11 +390,11 @@ class _Entries:
     """Encoded states by encoded key, in a table of one key group that is never committed.
 
     Args:
-        state_backend: Makes the table.  Files on disk are this object's alone.
+        state_backend: Makes the table.  No other object uses its files on disk.
     """
 
     most_used = 8 * 1024 * 1024
-    """Bytes that are used of a backend on disk before it drops them from memory."""
+    """How many bytes a backend on disk may read and write before it drops them from memory."""
 
     def __init__(self, state_backend: StateBackend) -> None:
         owner = f"upsert-{uuid.uuid4().hex}"

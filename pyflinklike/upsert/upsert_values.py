@@ -20,7 +20,7 @@ value that is added and removed leaves no trace in these.  So when the collectio
 sketch has the bytes, length and checksum of the one value that is left, or nothing.  Three things
 follow:
 
-* The bytes of a value must be deterministic: `encode_value` sees to that.
+* The bytes of a value must be deterministic; `encode_value` makes them so.
 * A sketch must not be read before the collection is complete; `ensure_decoded` checks length and
   checksum.
 * Merging is associative and commutative, so chunks may be added up in any order.  Sums wrap around
@@ -70,7 +70,7 @@ class StateValue:
 
     @property
     def is_tombstone(self) -> bool:
-        """True where the key has no settled record."""
+        """Whether the key has no settled record."""
         raise NotImplementedError
 
     def ensure_decoded(self) -> StateValue:
@@ -184,7 +184,7 @@ class ProvisionalValue(StateValue):
 
     @property
     def is_tombstone(self) -> bool:
-        """True where nothing is settled."""
+        """Whether no value is settled."""
         return self.finalized is None
 
     def _settle(self) -> tuple[Any, Any] | None:
@@ -197,7 +197,7 @@ class ProvisionalValue(StateValue):
         return None if self.finalized is None else self.finalized[1]
 
     def provisional_value_ref(self, ts: Any) -> Any:
-        """Return the provisional value if it is of `ts`, else the settled one; None for none."""
+        """Return the provisional value if it is of `ts`, else the settled one or None."""
         if self.provisional[1] == ts:
             return self.provisional[0]
         return StateValue.provisional_value_ref(self, ts)
@@ -262,7 +262,8 @@ class Consolidating(StateValue):
 
     @property
     def is_cancelled(self) -> bool:
-        """True where every added value was removed, so that the key can be dropped."""
+        """Whether every added value was removed, so that the key can be dropped."""
+        # The xor never shrinks, so zeros may be left when all values are gone.
         return not (
             self.diff_sum or self.checksum_sum or self.len_sum or self.value_xor.strip(_ZERO)
         )
@@ -291,6 +292,7 @@ class Consolidating(StateValue):
         self.diff_sum = _wrap(self.diff_sum + diff)
         self.len_sum = _wrap(self.len_sum + len(data) * diff)
         self.checksum_sum = _wrap(self.checksum_sum + _checksum(data) * diff)
+        # An even number of equal values cancels out in an xor.
         if diff % 2:
             self.value_xor = _xor(self.value_xor, data)
 
@@ -309,8 +311,8 @@ class Consolidating(StateValue):
         """Return the record, or a tombstone if there is none; both with the order key None.
 
         Raises:
-            UpsertStateError: The differences do not add up to one record or none: some are still
-                missing, or are not those of a collection.
+            UpsertStateError: The differences do not add up to one record or none: some are missing
+                yet, or they are not the differences of a collection.
         """
         if self.diff_sum == 1:
             return FinalizedValue(decode_value(self._check_bytes()), None)
@@ -339,8 +341,8 @@ class Consolidating(StateValue):
 
     def _invalid(self, what: str) -> UpsertStateError:
         return UpsertStateError(
-            f"invalid upsert state: {what}; read a key when all differences of a timestamp are in, "
-            "and see that they are those of one record per key"
+            f"invalid upsert state: {what}; read a key after all differences of a timestamp came, "
+            "and check that each key has at most one record"
         )
 
     def _settle(self) -> tuple[Any, Any] | None:
@@ -406,12 +408,12 @@ class MergeValue(NamedTuple):
     diff: int
 
 
-# The work of the methods of upsert state, in numbers that add up exactly
+# Statistics of upsert state
 #
 # The sum of all `values_diff` is the number of records, the sum of all `tombstones_diff` the number
-# of tombstones, and the sum of all `size_diff` the bytes that both are charged for.  None of them is
-# negative for a complete collection.  They are Materialize's statistics; two of the same kind add
-# with `+=`.
+# of tombstones, and the sum of all `size_diff` the bytes that both are charged for.  For a complete
+# collection each of these sums is zero or more.  The names are Materialize's; two statistics of one
+# class add with `+=`.
 
 
 S = TypeVar("S", bound="_Statistics")
@@ -448,9 +450,9 @@ class PutStats(_Statistics):
         values_diff: By how much the number of records changed.
         tombstones_diff: By how much the number of tombstones changed.
         size_diff: By how many bytes the size changed.
-        inserts: Records put where there was none.
-        updates: Records put where there was one.
-        deletes: Records that were removed.
+        inserts: How many records were put for keys that had no record.
+        updates: How many records replaced the record of their key.
+        deletes: How many records were removed.
     """
 
     processed_puts: int = 0
@@ -465,8 +467,8 @@ class PutStats(_Statistics):
         """Count one put.
 
         Args:
-            new: The metadata of the new state; None where the state is removed.
-            old: The metadata of the former state; None where there was none.
+            new: The metadata of the new state; None if the state is removed.
+            old: The metadata of the former state; None if the key had no state.
         """
         self.size_diff += (0 if new is None else new.size) - (0 if old is None else old.size)
         is_live = new is not None and not new.is_tombstone
@@ -508,7 +510,7 @@ class SnapshotStats(_Statistics):
     deletes: int = 0
 
 
-# States as bytes: a letter, and the parts of the state
+# States as bytes: a letter that says the kind, then the parts of the state
 #
 #     F  value                       a FinalizedValue without an order key
 #     f  order, value                one with

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys, values, order keys and errors of upserts as bytes or text, and back.
+"""Encodes keys, values, order keys and errors of upserts as bytes or text, and decodes them.
 
 Consolidation adds up bytes, so the encoding must be *deterministic*: equal values of one type have
 the same bytes in every process.  Hence dicts are written in the order of their keys' bytes, -0.0 as
@@ -7,9 +7,9 @@ the same bytes in every process.  Hence dicts are written in the order of their 
 `True`, `"1"`, `(1,)` and `[1]` are six values.
 
 Scalars and tuples are written by the key codec, which needs no schema and, unlike a pickle, runs no
-code.  Other types become a tuple that begins with a number for their kind.  The bytes of a value
-show where they end, so values can be written one after another.  An error is written as text, by
-the name of its class.
+code.  Other types become a tuple that begins with a number for their kind.  A reader finds the end
+of a value in its bytes, so values can be written one after another.  An error is written as the name
+of its class and its text.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 
+# Stored in every value of these types: a number must never change its meaning.
 _TUPLE, _LIST, _DICT, _ROW, _INSTANT, _DELTA, _ERROR = range(7)
 _SCALARS: Final = frozenset((str, int, float, bool, bytes, type(None)))
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -76,7 +77,7 @@ def encode_value(value: Any) -> bytes:
     try:
         return encode_key(_write(value))
     except RecursionError:
-        msg = "a value of an upsert must be nested less deeply, got one that contains itself"
+        msg = "a value of an upsert is nested too deeply, or contains itself; give a flatter one"
         raise StateValueError(msg) from None
 
 
@@ -90,7 +91,7 @@ def decode_value(data: bytes) -> Any:
 
 
 def decode_from(data: bytes, at: int) -> tuple[Any, int]:
-    """Return the value whose bytes begin at `at`, and where they end.
+    """Return the value whose bytes begin at `at`, and the offset of their end.
 
     Raises:
         CorruptStateError: No value begins there.
@@ -104,6 +105,7 @@ def _write(value: Any) -> Any:
     kind = type(value)
     if kind in _SCALARS:
         return value
+    # A `Row` is a tuple, too, so it comes before tuples.
     if isinstance(value, Row):
         return (_ROW, value._fields, *map(_write, value))
     if isinstance(value, tuple):
@@ -138,6 +140,7 @@ def _check(value: Any) -> Any:
 
 def _write_mapping(value: Mapping[Any, Any]) -> tuple[Any, ...]:
     items = [(_write(key), _write(item)) for key, item in value.items()]
+    # Keys of several types do not compare, but their bytes do.
     items.sort(key=lambda item: encode_key(item[0]))
     return (_DICT, *(part for item in items for part in item))
 

@@ -177,7 +177,7 @@ def test_a_record_of_a_function_of_batches_is_processed_again(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["{nothing}"], "where there is nothing"),
+        (["{nothing}"], "does not exist"),
         (["{empty}"], "*.parquet or *.json, got"),
         (["{other}"], "got one without ["),
         (["{letters}", "--replay", f"{HERE}:Ratio", "--index", "2"], "got 2 of 2 letters"),

@@ -27,6 +27,6 @@ def test_a_job_of_the_datastream_api_is_refused_by_name(mode):
 def test_state_is_not_repartitioned_over_connect(spark, tmp_path):
     """Spark's interface is not there; a new checkpoint from a savepoint is the other way."""
     with pytest.raises(
-        SparkSetupError, match=r"not over Spark Connect, got .*connect.*from_savepoint"
+        SparkSetupError, match=r"without Spark Connect, got .*connect.*from_savepoint"
     ):
         repartition_state(spark, tmp_path / "checkpoint", 4)

@@ -73,5 +73,5 @@ def test_it_is_asked_without_a_key(directory):
 def test_a_replica_of_a_part_refuses_it(directory):
     """Its key groups may not be there yet, while others have the rules."""
     part = SeveralGroups(directory, None, None, StoredShare(frozenset([1])))
-    with replica_of(part) as replica, pytest.raises(StateAccessError, match="of a part"):
+    with replica_of(part) as replica, pytest.raises(StateAccessError, match="holds a part"):
         replica["rules"]

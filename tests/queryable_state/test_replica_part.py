@@ -99,7 +99,7 @@ def test_another_key_is_refused_even_in_a_key_group_that_is_held():
     with replica_of(query) as replica:
         assert [1] == replica["all"].get("a")
         for ask in (replica["all"].get, lambda key: replica.store("own", key=key).get("k1")):
-            with pytest.raises(StateAccessError, match=f"asked for these, got '{other}'"):
+            with pytest.raises(StateAccessError, match=f"opened with other keys=, got '{other}'"):
                 ask(other)
         with pytest.raises(StateAccessError, match="belongs to no key"):
             replica.store("shared")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries over HTTP: a replica or a view as an ASGI application; needs the extra `http`.
+"""Answers queries over HTTP: a replica or a view as an ASGI application; needs the extra `http`.
 
 from pyflinklike.queryable_state.http import app
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replica or a view as an ASGI application of Starlette, which only reads.
+"""Serves a replica or a view over HTTP, as an ASGI application of Starlette that only reads.
 
 | request | answer |
 |---|---|
@@ -11,13 +11,22 @@
 | `GET /timers?key=..` | the timers of a key, or of all keys in the order of time |
 | `GET /rows?key=..` | the row of a key in a view |
 
-`X-Batch-Id` is the micro-batch of the answer, `Age` the time since its commit in seconds.
-Errors are 400 (an unknown parameter or a bad value), 401 (no token), 404 (no such key, state, store or
-verb), 405, 409 (a scan that was not allowed), 410 (a scan that went on too late), 421 (another host),
-422 (a row that is an error), 500 (damaged state) and 503 (too old an answer, closed, or too many
-requests wait).
+The header `X-Batch-Id` has the micro-batch of the answer, `Age` the seconds since its commit.
 
-A request is read in a thread, since a replica may wait for Spark and a view for its file.
+| status | error |
+|---|---|
+| 400 | an unknown parameter or a bad value |
+| 401 | no token, or another one |
+| 404 | no such key, state, store or verb |
+| 405 | another method than GET and HEAD |
+| 409 | a scan, but scans are not allowed |
+| 410 | the next page of a scan whose snapshot is no longer kept |
+| 421 | a `Host` that is not among `hosts` |
+| 422 | a row of a view that is an error |
+| 500 | damaged state |
+| 503 | the answer would be too old, the source is closed, or too many requests wait |
+
+Starlette runs each request in a thread, so a request may wait for Spark or for the file of a view.
 """
 
 from __future__ import annotations
@@ -103,7 +112,7 @@ _ITEMS = 1000
 
 
 _SCANS = 4
-"""The number of snapshots kept for scans that go on; each holds on to state that has changed since."""
+"""How many snapshots are kept for next pages; each keeps state in memory that has changed since."""
 
 
 _BOUNDS = ("at_least_batch", "max_age", "timeout")
@@ -121,7 +130,7 @@ _POLL_MS = 50
 
 
 _PATIENCE_MS = 10_000
-"""The time that a request waits for a view by default."""
+"""How long a request waits for a view by default, as `QueryableState.open` does."""
 
 
 Query = Mapping[str, str]
@@ -134,7 +143,7 @@ class _Limits:
     Args:
         timeout: The longest wait of a request, in ms.
         waiting: Has a slot for each request that may wait at the same time.
-        items: The most items of one answer.
+        items: The most items in one answer.
         now: Returns the time in ms.
     """
 
@@ -170,7 +179,7 @@ def app(
 ) -> Starlette:
     """Make an ASGI application that answers from a replica or a view, as JSON.
 
-    The application only reads.  It knows no users: every client that may ask may read everything.
+    The application only reads.  It knows no users: every client with the token may read everything.
 
         import uvicorn
 
@@ -180,20 +189,21 @@ def app(
     Args:
         source: The result of `QueryableState.open`, or a `MaterializedView` or `PostgresView`; the
             caller closes it.
-        hosts: The names under which requests may come (`Host`), such as `["localhost",
-            "127.0.0.1"]`, each with a port or for every port; None for any.  Give names if a
-            browser runs on the same machine: a web page could read the state by DNS rebinding.
-        token: The token that requests must send as `Authorization: Bearer <token>`; None for none.
+        hosts: The names that the header `Host` may have, such as `["localhost", "127.0.0.1"]`,
+            each with a port or for every port; None allows any.  Give names if a browser runs on
+            the same machine: without them a web page could read the state by DNS rebinding.
+        token: The token that requests must send as `Authorization: Bearer <token>`, or None.
         max_timeout: The longest wait of a request in ms, also by default.
-        max_waiting: The most requests that wait at the same time, for a batch or for a look at
+        max_waiting: How many requests may wait at the same time, for a batch or for a look at
             the checkpoint; further ones get status 503.
-        max_items: The most items of one answer.
+        max_items: The most items in one answer.
 
     Returns:
         An application for an ASGI server such as uvicorn, or for `Mount` of another application.
 
     Raises:
-        DeclarationTypeError: The source is neither, or an argument is of another type.
+        DeclarationTypeError: The source is neither a replica nor a view, or an argument is of
+            another type.
         DeclarationValueError: A limit is below 1, or the token is not printable ASCII.
     """
     guard = Middleware(_Guard, hosts=_checked_hosts(hosts), token=_checked_token(token))
@@ -213,7 +223,7 @@ def app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        # Requests that wait have threads of their own, or they could take those of all others.
+        # Starlette runs all requests in one pool of threads: requests that wait would fill it.
         current_default_thread_limiter().total_tokens += max_waiting
         yield
 
@@ -252,7 +262,7 @@ _Read = Callable[..., Response]
 
 
 _Reads = dict[str, tuple[_Read, tuple[str, ...]]]
-"""What answers each path, with the names of its parameters."""
+"""For each path the function that answers, and the names of its parameters."""
 
 
 def _answer(read: _Read, request: Request) -> Response:
@@ -303,7 +313,7 @@ def _respond(body: Any, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> R
 
 
 def _stamp(response: Response, batch_id: int | None, age: int | None) -> Response:
-    """Add the micro-batch of an answer, if the answer has none yet; the age is in ms."""
+    """Add the micro-batch of an answer and its age in ms, unless the answer says them already."""
     if batch_id is not None:
         response.headers.setdefault("X-Batch-Id", str(batch_id))
     if age is not None:
@@ -326,13 +336,13 @@ def _answer_error(_: Request, error: Exception) -> Response:
 def _answer_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        msg = f"only GET and HEAD are known, got {short_repr(request.method)}"
+        msg = f"requests are GET or HEAD, got {short_repr(request.method)}"
         return _fail(HTTPStatus.METHOD_NOT_ALLOWED, msg, Allow="GET, HEAD")
     return _fail(HTTPStatus(error.status_code), error.detail)
 
 
 def _answer_unknown(paths: list[str], request: Request, _: Exception) -> Response:
-    msg = f"there are {', '.join(paths)}, got {short_repr(request.scope['path'])}"
+    msg = f"the paths are {', '.join(paths)}, got {short_repr(request.scope['path'])}"
     return _fail(HTTPStatus.NOT_FOUND, msg)
 
 
@@ -370,8 +380,8 @@ class _Guard:
 
     Args:
         app: The application that answers the other requests.
-        hosts: Accepted names of `Host`, each with a port or for every port; None for any.
-        token: The required token of `Authorization: Bearer`; None for none.
+        hosts: The names that `Host` may have, each with a port or for every port; None allows any.
+        token: The token that `Authorization: Bearer` must have; None asks for no token.
     """
 
     app: ASGIApp
@@ -388,9 +398,9 @@ class _Guard:
                 answer = _fail(HTTPStatus.MISDIRECTED_REQUEST, f"{msg}; add it to hosts")
             elif not self._knows_token(headers.get("authorization", "")):
                 msg = "a request must give the token, got none or another"
-                told = {"WWW-Authenticate": 'Bearer realm="pyflinklike"'}
+                asks = {"WWW-Authenticate": 'Bearer realm="pyflinklike"'}
                 msg = f"{msg}; send Authorization: Bearer .."
-                answer = _fail(HTTPStatus.UNAUTHORIZED, msg, **told)
+                answer = _fail(HTTPStatus.UNAUTHORIZED, msg, **asks)
             path = scope["path"].rstrip("/")
             if path != scope.get("root_path", ""):
                 scope = {**scope, "path": path}
@@ -439,7 +449,7 @@ def _whole(query: Query, name: str, most: int | None = None) -> int | None:
     """Return a parameter that is a whole number; None if it is missing.
 
     Raises:
-        StateValueError: The value is no whole number, or too large.
+        StateValueError: The value is not a whole number, or too large.
     """
     if name not in query:
         return None
@@ -616,11 +626,11 @@ class _Replica:
         """Answer with the next items of a scan.
 
         Args:
-            at: The snapshot of a scan that begins.
+            at: The snapshot to read if the request begins a scan.
             path: The path of the request, as a part of the scan's identity.
             query: The parameters of the request.
             read: Returns all items of a snapshot.
-            item: Makes JSON's values of an item.
+            item: Returns an item as values for JSON.
         """
         most = _whole(query, "limit", self.limits.items)
         limit = min(_ITEMS, self.limits.items) if most is None else most
@@ -649,9 +659,9 @@ def _is_between(time: int, begin: int | None, end: int | None) -> bool:
 
 
 class _Scans:
-    """Snapshots of scans that go on, so that all their answers are of one micro-batch.
+    """Keeps the snapshots of scans with further pages, so that all pages are of one micro-batch.
 
-    The text by which a scan goes on has a meaning to this process only.
+    The text of `after=` has a meaning in this process only.
     """
 
     def __init__(self) -> None:
@@ -662,13 +672,13 @@ class _Scans:
     def keep(
         self, reader: ReplicaStateReader, count: int, question: tuple[Any, ...], rest: Iterator[Any]
     ) -> str:
-        """Keep a scan that goes on, and return the text to send as `after=`.
+        """Keep a scan for its next page, and return the text to send as `after=`.
 
         Args:
-            reader: The snapshot that all answers of the scan read.
-            count: The number of items in the answers so far.
+            reader: The snapshot that all pages of the scan read.
+            count: The number of items in the pages so far.
             question: Path and parameters, which must be the same in the next request.
-            rest: The items that no answer has had.
+            rest: The items of the next pages.
         """
         with self._lock:
             known = self._readers.items()
@@ -680,8 +690,8 @@ class _Scans:
                 gone, _ = self._readers.popitem(last=False)
                 for key in [each for each in self._rests if each[0] == gone]:
                     del self._rests[key]
-            # Kept, since to find these items anew costs as much as all answers before: of a
-            # million timers 7 s for an answer, against 12 ms.
+            # Finding these items anew would cost as much as all pages before: 7 s for a page of a
+            # million timers, against 12 ms.
             self._rests[name, count, question] = rest
             while len(self._rests) > _SCANS:
                 self._rests.popitem(last=False)
@@ -692,15 +702,17 @@ class _Scans:
     ) -> tuple[ReplicaStateReader, int, Iterator[Any] | None] | None:
         """Return the snapshot of a scan, the number of its items so far, and the rest if kept.
 
-        The rest is handed out once: a second request for the same answer gets None, and must find
+        The rest is returned once: a second request for the same page gets None, and has to find
         the items anew.
 
         Raises:
-            StateValueError: The text is no `after` of an answer.
+            StateValueError: The text is not the `after` of an answer.
         """
         name, _, count = after.partition(".")
         if not _DIGITS.fullmatch(count):
-            msg = f"after takes what an answer had as its after, got {short_repr(after)}; give that"
+            msg = (
+                f"after takes the 'after' of an answer, got {short_repr(after)}; send it unchanged"
+            )
             raise StateValueError(msg)
         with self._lock:
             reader = self._readers.get(name)
@@ -727,7 +739,7 @@ class _View:
 
     def _row(self, query: Query) -> Response:
         _check_parameters(query, "key", *_BOUNDS)
-        # Asked before the row, so that the row is of this batch or of a later one.
+        # The batch is asked first, so that the row is of this batch or of a later one.
         fresh = self._fresh(query)
         key = json_key_of(_key_text(query, f"view {self.view.name!r}"))
         row = self.view.get(key)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and times of a request's parameters, the reading methods of stores, and values as JSON.
+"""Reads keys and times from the parameters of a request, and writes values as JSON.
 
-A key is JSON, read by the types of the key columns or of a store's keys.  The arguments of a reading
-method are named parameters.
+A key is JSON, read by the types of the key columns or of a store's keys.  `VERBS` lists the reading
+methods of stores, whose arguments are named parameters.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def state_key_of(text: str, info: StateInfo) -> Any:
     """Read a key of the stream.
 
     Args:
-        text: JSON, an array if there are several key columns.  A single text may lack its quotes.
+        text: JSON, an array if there are several key columns.  A single string may lack its quotes.
         info: The description of a state that belongs to keys.
 
     Raises:
-        StateValueError: The text is no such key.
+        StateValueError: The text is not a value of the key columns.
     """
     assert info.key_type is not None
     return user_key_of(text, info.key_columns, info.key_type)
@@ -60,7 +60,7 @@ def store_key_of(text: str, info: StateInfo) -> Any:
     """Read a key of a store: a tuple is an array, bytes are hex after 0x, dates ISO 8601.
 
     Raises:
-        StateValueError: The text is no such key.
+        StateValueError: The text is not a value of the type of the store's keys.
     """
     assert info.user_key_type is not None
     declared = type_of(info.user_key_type)
@@ -92,7 +92,7 @@ def _read_typed(given: Any, declared: TypeInformation) -> Any:
 
 
 def json_key_of(text: str) -> Any:
-    """Read a key of unknown type: JSON, with tuples for arrays, or else the text itself.
+    """Read a key of unknown type: JSON, with tuples for arrays, or the text itself if it is no JSON.
 
     Raises:
         StateValueError: A number has more digits than a float, so it would become another key.
@@ -108,7 +108,7 @@ def _read_untyped(given: Any, text: str) -> Any:
     try:
         return to_float(given)
     except (ValueError, ArithmeticError) as error:
-        msg = f"a number of a key must be one that a float can be, got {short_repr(text)}"
+        msg = f"a number in a key must fit a float exactly, got {short_repr(text)}"
         raise StateValueError(f"{msg}; write a whole number without a point") from error
 
 
@@ -147,7 +147,7 @@ class Verb:
     many: bool = True
 
     def arguments(self, query: Mapping[str, str], verb: str, info: StateInfo) -> list[Any]:
-        """Return the method's arguments of a request.
+        """Return the arguments that a request gives to the method.
 
         Raises:
             StateValueError: A parameter is missing, or its value does not fit the type.
@@ -209,7 +209,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 
 _EXACT = 2**53
-"""The largest int that keeps its digits where JSON's numbers are floats, as in a browser."""
+"""The largest int that keeps its digits in a browser, which reads JSON's numbers as floats."""
 
 
 def _iso(instant: Instant) -> str:
@@ -226,7 +226,8 @@ def json_value(value: Any) -> Any:
     """Return a value in a form that `json.dumps` writes.
 
     Rows and named tuples become objects.  A map becomes an object if its keys are texts, else a list
-    of pairs.  Bytes become hex after 0x, times ISO 8601, and numbers that JSON lacks a text.
+    of pairs.  Bytes become hex after 0x, and times ISO 8601.  Large ints, NaN and infinities become
+    texts, since JSON or a browser cannot hold them.
     """
     if value is None or isinstance(value, (str, bool)):
         return value

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One operator of a checkpoint after one micro-batch, with which every reading of state begins.
+"""Opens one operator of a checkpoint after one micro-batch; every reader of state begins here.
 
-Spark's `state-metadata` tells the operators, and the batches that are committed and retained.
+Spark's source `state-metadata` lists the operators, and the batches that are committed and retained:
+https://github.com/apache/spark/blob/master/sql/core/src/main/scala/org/apache/spark/sql/execution/datasources/v2/state/metadata/StateMetadataSource.scala
 Then one small job reads the operator's record and registry and the heads of its key groups.  They give
-the schema of every state and show that no key group is missing.  Nothing else is read before an
-action.
+the schema of every state and show that no key group is missing.  All other rows are read by an action
+on a DataFrame.
 
 An operator has Spark's number, from 0.  If operators of a job share a state operator of Spark, the
 first one has its number, and each further operator has 1,000 more.
 
-The query may be running.  So a batch that was retained a moment ago may be purged, and a newer one
-is read in its place if the caller asked for the last one.
+The query may be running.  So it may purge a batch that was retained a moment ago.  If the caller asked
+for the last batch, a newer one is read in its place.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class CheckpointState:
         location: The path of the checkpoint.
         operator_id: Spark's number of the operator.
         batch_id: The number of the micro-batch.
-        record: The operator's record.
+        record: The operator's record, which declares its states.
         registry: The registry of the operator's key groups.
         heads: The heads of the key groups, by the index of the group.
     """
@@ -124,7 +125,7 @@ class CheckpointState:
     def blobs(self) -> DataFrame:
         """Read the blobs of all key groups: `__key_group`, `sequence`, `blob`."""
         rows = load_blobs(self.spark, self.location, self.operator_id, self.batch_id, self.where)
-        # Homes and the registry are below 0.
+        # Partition watermarks and the registry have grouping keys below 0.
         return rows.where(f"{KEY_GROUP} >= 0")
 
     def clock(self) -> BatchClock:
@@ -152,17 +153,17 @@ def offsets_of(
         if line.startswith("{") and "batchTimestampMs" in line:
             fields: dict[str, Any] = json.loads(line)
             return "\n".join(lines), fields
-    msg = f"{where}: {path} must tell the times of the batch, got {len(lines)} lines that do not"
+    msg = f"{where}: {path} must have the times of the batch, got {len(lines)} lines without them"
     raise SparkSetupError(f"{msg}; give the checkpointLocation of the query")
 
 
 def partitions_of_batches(state: CheckpointState) -> dict[int, str | None]:
-    """Read the number of state partitions in each micro-batch, None where Spark notes none.
+    """Read the number of state partitions in each micro-batch, or None if Spark does not note it.
 
     Raises:
         SparkSetupError: Spark cannot read its notes.
     """
-    # A running query purges old notes meanwhile.
+    # A running query may purge old notes between listing and reading.
     reader = state.spark.read.option("ignoreMissingFiles", value=True)
     with refuse_errors(state.where):
         notes = reader.text(f"{state.location.rstrip('/')}/offsets")
@@ -178,7 +179,7 @@ def query_id_of(spark: SparkSession, location: str) -> str | None:
     """Read the id of a query, which lasts as long as its checkpoint.
 
     Returns:
-        The `StreamingQuery.id`; None if the checkpoint does not tell it.
+        The `StreamingQuery.id`, or None if the checkpoint does not have it.
 
     Raises:
         SparkSetupError: Spark cannot read the checkpoint.
@@ -195,14 +196,14 @@ def query_id_of(spark: SparkSession, location: str) -> str | None:
 
 
 def location_of(checkpoint: str | os.PathLike[str], spark: SparkSession | None = None) -> str:
-    """Return the path of a checkpoint; for the folder of a job, that of the checkpoint in it.
+    """Return the path of a checkpoint; for the folder of a job, the path of the checkpoint in it.
 
     Args:
-        checkpoint: The path of either.
-        spark: A session, by which the folder of a job is found that is not on this machine.
+        checkpoint: The path of a checkpoint or of a job's folder.
+        spark: A session, to find a job's folder that is not on this machine.
 
     Raises:
-        DeclarationTypeError: `checkpoint` is no path.
+        DeclarationTypeError: `checkpoint` is not a path.
         CorruptStateError: The folder of a job is damaged.
     """
     try:
@@ -217,7 +218,7 @@ def location_of(checkpoint: str | os.PathLike[str], spark: SparkSession | None =
 
 
 def savepoint_at(location: str, spark: SparkSession) -> SavepointDirectory | None:
-    """Open the savepoint at a path; None if a checkpoint, something else or nothing is there.
+    """Open the savepoint at a path, or return None if no savepoint is there.
 
     Raises:
         CorruptStateError: The manifest is damaged.
@@ -242,8 +243,8 @@ def checkpoint_states(
     Args:
         spark: Any session that reaches the checkpoint.
         location: The path of the checkpoint.
-        operator: Spark's number of an operator, or a uid; None for all operators.
-        batch_id: The number of the micro-batch; None for the last committed one.
+        operator: Spark's number of an operator, or a uid; None reads all operators.
+        batch_id: The number of the micro-batch; None reads the last committed one.
 
     Raises:
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed.
@@ -264,7 +265,7 @@ def checkpoint_states(
         refused = _is_savepoint(location, where, spark)
         if refused is not None:
             raise refused
-        msg = f"{where}: state is read of a stateful query that has run, got none there"
+        msg = f"{where}: must be of a stateful query that has run, got no such query"
         raise SparkSetupError(
             f"{msg}; give the checkpointLocation of the query, and if it is new wait for its first batch"
         )
@@ -272,7 +273,7 @@ def checkpoint_states(
     if is_int(operator):
         rows = [row for row in rows if row["operatorId"] == operator]
     found = [_state(spark, location, row, batch_id) for row in rows]
-    # Only an operator's record tells its uid, so all operators are read to find one.
+    # Only an operator's record has its uid, so all operators are read to find one.
     if isinstance(operator, str):
         found = [each for each in found if each.record.identity.name == operator]
     if not found:
@@ -285,7 +286,7 @@ def _is_savepoint(location: str, where: str, spark: SparkSession) -> SparkSetupE
     """Return the error for a call that needs a checkpoint if a savepoint is there, else None."""
     if savepoint_at(location, spark) is None:
         return None
-    msg = f"{where}: this is asked of the checkpoint of a query, got the savepoint at that path"
+    msg = f"{where}: this needs the checkpoint of a query, got the savepoint at that path"
     return SparkSetupError(
         f"{msg}; list_states, read_state, read_timers and Savepoint.read(spark, path) read it"
     )
@@ -294,7 +295,7 @@ def _is_savepoint(location: str, where: str, spark: SparkSession) -> SparkSetupE
 def _there_are(rows: list[SparkRow], found: list[CheckpointState]) -> str:
     known = {each.operator_id: each.record.identity.name for each in found}
     names = [f"{row['operatorId']} {known.get(row['operatorId'], '')}".strip() for row in rows]
-    return f"there are {names}" if names else "Spark's state-metadata tells the operators"
+    return f"there are {names}" if names else "Spark's state-metadata lists the operators"
 
 
 def _state(
@@ -302,7 +303,7 @@ def _state(
 ) -> CheckpointState:
     number, first, last = operator["operatorId"], operator["minBatchId"], operator["maxBatchId"]
     if last < 0:
-        msg = f"checkpoint {location!r}: state is that after a batch, and no batch is committed yet"
+        msg = f"checkpoint {location!r}: no batch is committed yet, so there is no state"
         raise SparkSetupError(f"{msg}; wait for the query's first batch")
     batch = last if batch_id is None else batch_id
     if not is_int(batch) or not first <= batch <= last:
@@ -315,7 +316,7 @@ def _state(
     except SparkSetupError:
         if batch_id is not None:
             raise
-        # A running query may have purged the batch meanwhile; then there is a newer one.
+        # A running query may have purged the batch meanwhile; then it has committed a newer one.
         where = f"checkpoint {location!r}"
         rows = operators_of(spark, location, where)
         newer = next(row["maxBatchId"] for row in rows if row["operatorId"] == number)
@@ -363,18 +364,19 @@ def where_of(location: str, operator_id: int, batch_id: int) -> str:
 
 # Spark's data sources for state
 
+# Spark's messages may quote whole plans; an error is for reading.
 _LONGEST = 1_000
 _PLACE = 1_000
 """The distance between the numbers of two neighbours that share a state operator."""
 _FURTHER = re.compile(rf'"{log_variable(1)[:-1]}(\d+)"')
 _MOVED = re.compile(r"(?:file:)?(/\S+|\w+://\S+)/state/\d+/_stateSchema/\S+ does not exist")
-"""Matches the missing file that Spark has noted by its absolute path."""
+"""Matches the error for a missing file; Spark notes absolute paths in a checkpoint."""
 _ENCODED = re.compile(r"No committed batch found, checkpoint location: \S*%[0-9A-F]{2}")
-"""Matches the failure of Spark's data source for a location that a URL must encode."""
+"""Matches the error of Spark's data source for a location with characters that a URL encodes."""
 _SECOND_FORMAT = re.compile(r'NumberFormatException: For input string: "\d+_[0-9a-f-]{36}"')
-"""The name of a file of state in format 2, of which Spark 4.0 expects a number alone."""
+"""Matches the error of Spark 4.0 for format 2, in which names of files are more than a number."""
 _OTHER_FORMAT = re.compile(r"only supported log version is v\d+, but encountered v(\d+)")
-"""Matches the failure of Spark 4.1 for a checkpoint that has not the format of the session."""
+"""Matches the error of Spark 4.1 for a checkpoint whose format is not the session's."""
 _SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
 
 
@@ -389,17 +391,17 @@ def last_batch(spark: SparkSession, location: str, operator_id: int, where: str)
     operator = next((row for row in rows if row["operatorId"] == operator_id), None)
     if operator is None:
         msg = (
-            f"{where}: a savepoint is read from a stateful operator of a query that has run, got "
-            "none there; give the checkpointLocation of the query, look into Spark's "
-            "state-metadata for the operator's id, and if the query is new wait for its first batch"
+            f"{where}: must be a stateful operator of a query that has run, got no such operator; "
+            "give the checkpointLocation of the query, look into Spark's state-metadata for the "
+            "operator's id, and if the query is new wait for its first batch"
         )
         raise SparkSetupError(msg)
     _check_ours(operator, where)
     last: int = operator["maxBatchId"]
     if last < 0:
         msg = (
-            f"{where}: a savepoint is of a micro-batch that was committed, and none is committed "
-            "yet; wait for the query's first batch"
+            f"{where}: no micro-batch is committed yet, so there is no state; "
+            "wait for the query's first batch"
         )
         raise SparkSetupError(msg)
     return last
@@ -443,10 +445,10 @@ def refuse_errors(where: str) -> Iterator[None]:
     """Turn Spark's errors into a `SparkSetupError` that says what was being read.
 
     Args:
-        where: Names what is read, for messages.
+        where: The name of the thing that is read, for messages.
 
     Raises:
-        SparkSetupError: Spark refused.
+        SparkSetupError: Spark failed.
     """
     try:
         yield
@@ -474,29 +476,29 @@ def _load_state(
     spark: SparkSession, location: str, batch_id: int, where: str, options: Mapping[str, object]
 ) -> DataFrame:
     """Return Spark's own DataFrame of the state after a micro-batch, or of the writes up to it."""
-    told = {name: str(value) for name, value in options.items()}
+    texts = {name: str(value) for name, value in options.items()}
     clone = clone_in_format_of(spark, location, batch_id, where)
     if clone is None:
-        return spark.read.format("statestore").options(**told).load(location)
+        return spark.read.format("statestore").options(**texts).load(location)
     reader = clone.read().format("statestore")
-    for name, value in told.items():
+    for name, value in texts.items():
         reader = reader.option(name, value)
     plan = reader.load(location).queryExecution().analyzed()
-    # As a DataFrame of the caller's session, whose settings count when it is used.
+    # The plan moves to the caller's session, so that the caller's settings count in an action.
     session: Any = spark
     frames = session._jvm.org.apache.spark.sql.classic.Dataset
     return DataFrame(frames.ofRows(session._jsparkSession, plan), spark)
 
 
 def clone_in_format_of(spark: SparkSession, location: str, batch_id: int, where: str) -> Any | None:
-    """Clone the session as one that has the format of a checkpoint; None if the session has it.
+    """Clone a session with the format of a checkpoint, unless the session has that format.
 
-    Spark looks for files of state by the format of the session, and not by that which the checkpoint
-    tells; a DataFrame keeps what it found.  The setting of the session itself is never changed, for
-    a query that another thread starts at that moment would take it.
+    Spark looks for files of state by the format of the session, not by the format that the checkpoint
+    notes; a DataFrame keeps the files that it found.  The setting of the session itself must not
+    change: a query that another thread starts at that moment would take it.
 
     Returns:
-        Spark's own session, without Python's.
+        Spark's own session, without Python's; None if the session has the checkpoint's format.
 
     Raises:
         SparkSetupError: The session has another format and is one of Spark Connect, which looks for files
@@ -520,7 +522,7 @@ def clone_in_format_of(spark: SparkSession, location: str, batch_id: int, where:
 
 
 def take_format_of(spark: SparkSession, location: str) -> None:
-    """Let a session that reads nothing else have the format of a checkpoint, if that can be told.
+    """Set the format of a checkpoint in a session that reads nothing else, if the format is known.
 
     Spark 4.1 reads a checkpoint only in a session of its format.
     """
@@ -530,14 +532,14 @@ def take_format_of(spark: SparkSession, location: str) -> None:
 
 
 def _format_of(spark: SparkSession, location: str, batch_id: int | str) -> str | None:
-    """Read the format in which a micro-batch was committed; None if that cannot be told."""
+    """Read the format in which a micro-batch was committed, or None if the checkpoint lacks it."""
     path = f"{location.rstrip('/')}/commits/{batch_id}"
     try:
         lines = spark.read.text(path).take(1)
     except _REFUSALS:
-        return None  # whoever reads the state says what is wrong
+        return None  # reading the state fails, too, with an error that says more
     version = lines[0]["value"].strip() if lines else ""
-    # The third has the ids of state files like the second, and more about sinks.
+    # Commits of version 3 differ from version 2 in what they say of sinks; state is the same.
     return {"v1": "1", "v2": "2", "v3": "2"}.get(version)
 
 
@@ -553,7 +555,7 @@ def _key_group(place: int) -> Column:
 def read_registered_timers(
     spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
 ) -> DataFrame:
-    """Return a lazy DataFrame of the times at which Spark calls grouping keys without records.
+    """Return a lazy DataFrame of Spark's own timers, at which it calls grouping keys.
 
     Returns:
         `__key_group`, `time` in ms.
@@ -638,7 +640,7 @@ def read_blobs(
 
 
 def _unreadable(where: str, error: Exception) -> SparkSetupError:
-    # A message of Spark holds stack traces of Java and Python: take their messages only.
+    # Spark puts stack traces of Java and Python into a message; only the lines with reasons are kept.
     lines = str(error).strip().splitlines()
     said = [line for line in lines[1:] if _SAID.match(line)]
     reason = " ".join([lines[0] if lines else repr(error), *said])
@@ -647,8 +649,8 @@ def _unreadable(where: str, error: Exception) -> SparkSetupError:
     if moved is not None:
         former = moved[1]
         remedy = (
-            f"a checkpoint that was copied or moved is looked for where it was written, {former}, "
-            "for Spark notes absolute paths in it: put it there again or, on a local disk, a link "
+            f"Spark notes absolute paths in a checkpoint, and looks for this one at {former}, where "
+            "it was written: move it back or, on a local disk, make a link "
             f"(ln -s <where it is> {former})"
         )
     other = _OTHER_FORMAT.search(reason)
@@ -661,10 +663,10 @@ def _unreadable(where: str, error: Exception) -> SparkSetupError:
         remedy = "Spark 4.0 cannot read state of format 2; read it with a newer PySpark"
     if _ENCODED.search(reason):
         remedy = (
-            "Spark encodes such a path twice: give one without spaces and the like, as of a link"
+            "Spark encodes such a path twice: give a path without spaces and the like, or a link"
         )
     return SparkSetupError(
-        f"{where}: Spark must be able to read its state, got {_shorten(reason)}; {remedy}"
+        f"{where}: Spark cannot read its state, got {_shorten(reason)}; {remedy}"
     )
 
 

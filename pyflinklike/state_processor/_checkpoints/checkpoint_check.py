@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of a checkpoint: each record, head, segment, key and timer against what names it.
+"""Checks a checkpoint: the record, the registry, and each head, segment, key and timer.
 
 A finding ends the check of its part only, so that one run names all damage.
 """
@@ -66,17 +66,18 @@ def check_checkpoint(
     operator: int | str | None = None,
     all_batches: bool = False,
 ) -> tuple[list[Finding], Checked]:
-    """Find what is wrong with a checkpoint, and count what was looked at.
+    """Find the damage in a checkpoint, and count the parts that were checked.
 
     Args:
         spark: Any session that reaches the checkpoint.
         location: The path of the checkpoint.
-        batch_id: The micro-batch to check; None for the last committed one.
-        operator: Spark's number of an operator, or its uid; None for all that `process` made.
+        batch_id: The micro-batch to check; None checks the last committed one.
+        operator: Spark's number of an operator, or its uid; None checks all that `process` made.
         all_batches: Whether to check every batch that Spark retains.
 
     Raises:
-        SparkSetupError: This is no checkpoint of a query that `process` made, or no batch is committed.
+        SparkSetupError: This is not a checkpoint of a query that `process` made, or no batch is
+            committed.
         UnknownBatchError: The batch is not, or no longer, there.
         UnknownStateError: There is no such operator.
     """
@@ -85,10 +86,8 @@ def check_checkpoint(
     if isinstance(operator, int):
         rows = [row for row in rows if row["operatorId"] == operator]
     if not rows or min(row["maxBatchId"] for row in rows) < 0:
-        msg = f"{where}: what is checked is the state of a query that process() made"
-        raise SparkSetupError(
-            f"{msg}, got none, or none whose first batch is committed; give another"
-        )
+        msg = f"{where}: must be of a query that process() made and that has committed a batch"
+        raise SparkSetupError(f"{msg}, got no such query; give another checkpointLocation")
     found: list[Finding] = []
     checked = Checked()
     for row in rows:
@@ -99,7 +98,7 @@ def check_checkpoint(
             checked += looked_at
     if not checked.batches:
         msg = f"{where}: operator must be one that process() made, got {operator!r}"
-        raise UnknownStateError(f"{msg}; list_states() tells which there are")
+        raise UnknownStateError(f"{msg}; list_states() lists them")
     return found, checked
 
 
@@ -138,7 +137,7 @@ class OperatorCheck:
         location: The path of the checkpoint.
         number: Spark's number of the operator.
         batch_id: The number of the micro-batch.
-        wanted: The operator to check, as a number or a uid; None for all.
+        wanted: The operator to check, as a number or a uid; None checks all.
     """
 
     spark: SparkSession
@@ -153,7 +152,7 @@ class OperatorCheck:
         return where_of(self.location, self.number, self.batch_id)
 
     def run(self) -> _Found:
-        """Find what is wrong, and count what was looked at; an operator that is not wanted is passed over."""
+        """Find the damage, and count the parts that were checked; skip an operator if not wanted."""
         try:
             blobs = load_blobs(self.spark, self.location, self.number, self.batch_id, self.where)
             record, registry = record_and_registry(self._read_registries(blobs), self.where)
@@ -193,9 +192,9 @@ class OperatorCheck:
         return found, checked
 
     def _has_own_times(self, blobs: DataFrame) -> bool:
-        """Return whether homes keep watermarks that Spark does not know: then tasks call key groups in time."""
-        of_homes = blobs.where(f"{KEY_GROUP} < {REGISTRY_KEY} and sequence < {WATERMARK_AT}")
-        return bool(self._answer(of_homes.limit(1).toArrow).num_rows)
+        """Return whether there are partition watermarks, by which tasks call key groups themselves."""
+        marks = blobs.where(f"{KEY_GROUP} < {REGISTRY_KEY} and sequence < {WATERMARK_AT}")
+        return bool(self._answer(marks.limit(1).toArrow).num_rows)
 
     def _read_registries(self, blobs: DataFrame) -> dict[int, bytes]:
         rows = self._answer(blobs.where(f"{KEY_GROUP} = {REGISTRY_KEY}").toArrow).to_pylist()
@@ -221,7 +220,7 @@ class OperatorCheck:
             yield Finding("registry", str(error))
 
     def _unread_keys(self, record: OperatorRecord) -> str | None:
-        """Return why keys are not checked to be in their key groups; None if they are checked."""
+        """Return the reason why keys cannot be compared with their key groups, or None."""
         try:
             _ = StoredKeys(record).schema
         except IncompatibleStateError as error:
@@ -229,7 +228,7 @@ class OperatorCheck:
         return None
 
     def _find_misplaced(self, blobs: DataFrame, record: OperatorRecord) -> Iterator[Finding]:
-        """Find keys that are in another key group than the one in which the stream looks for them."""
+        """Find keys in another key group than the one that they hash to; the stream misses them."""
         job = _KeysJob(StoredKeys(record), record.identity.max_parallelism, self.where)
         schema = spark_schema(job.keys.schema)
         names = KeyColumns.of(record).names if record.identity.key_columns else ()
@@ -247,7 +246,7 @@ class OperatorCheck:
     def _find_unregistered(
         self, wanted: dict[int, int | None], parallelism: int
     ) -> Iterator[Finding]:
-        """Compare the calls for which the heads of key groups ask with Spark's own timers."""
+        """Compare the calls that the heads of key groups ask for with Spark's own timers."""
         timers = read_registered_timers(
             self.spark, self.location, self.number, self.batch_id, self.where
         )
@@ -298,7 +297,7 @@ class _CheckJob:
 
 @attrs.frozen
 class _KeysJob:
-    """Reads the keys of the key groups of one partition, where the head can be read."""
+    """Reads the keys of the key groups of one partition, except groups with a damaged head."""
 
     keys: StoredKeys
     max_parallelism: int
@@ -312,7 +311,7 @@ class _KeysJob:
 
 
 def _head(blobs: Mapping[int, bytes], where: str) -> Head | None:
-    """Read the head of a key group; None if it is damaged or missing."""
+    """Read the head of a key group, or return None if it is damaged or missing."""
     try:
         return Head.from_bytes(blobs[HEAD_AT], where)
     except (KeyError, CorruptStateError):

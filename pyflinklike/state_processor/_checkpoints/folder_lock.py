@@ -3,12 +3,12 @@
 
 On this machine the system locks a file beside the folder, and frees the lock of a process that dies.
 
-Elsewhere nobody frees it.  There the file says who has the folder: the run, the Spark application, and the
-host and port of its driver.  A run that finds the file asks whether that driver lives: whether something
-takes connections at that host and port.  If so the run is refused.  If not it writes itself down, and has
-the folder.  A driver that lives and cannot be reached loses its folder in this way; so each run looks
-whether it still has it before it records a micro-batch, and ends if it has not.  Of two runs that begin at
-the same moment one writes the file, and the other is refused.
+A remote file system locks no files.  There the file names the owner of the folder: the run, the Spark
+application, and the host and port of its driver.  A run that finds the file connects to that host and
+port.  If a driver accepts, the run is refused.  If not, the run writes its own name and owns the folder.
+A driver that lives but cannot be reached loses its folder in this way.  So each run checks that it still
+owns the folder before it records a micro-batch, and ends if it does not.  If two runs begin at the same
+moment, only one can write the next version of the file; the other is refused.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from pyflinklike.state_processor._folders.folder_paths import (
 __all__ = ["Driver", "FolderLock", "driver_of", "is_held", "lock_folder", "lock_of"]
 
 _PATIENCE_SECONDS = 10.0
-"""How long a driver that was killed may take until its port is free."""
+"""How long the port of a killed driver may stay open, in seconds."""
 _held: set[str] = set()
 """The runs of this process."""
 
 
 class FolderLock(Protocol):
-    """The lock of a folder, taken."""
+    """The lock of a folder, which this run has taken."""
 
     @property
     def is_lost(self) -> bool:
@@ -70,8 +70,8 @@ class Driver:
 
     Args:
         application: The id of the Spark application.
-        host: The host at which it takes connections.
-        port: The port.
+        host: The host at which the driver takes connections.
+        port: The port at which it takes connections, Spark's `spark.driver.port`.
         is_listening: Returns whether something takes connections at a host and port.
         patience: How long a former driver may take to end, in seconds.
     """
@@ -86,12 +86,12 @@ class Driver:
         """Return whether the driver that a lock names is alive.
 
         Args:
-            found: What the lock says.
+            found: The contents of the lock's file.
         """
         if found["run"] in _held:
             return True
         at = (found["host"], found["port"])
-        # A port is one driver's: whoever was there before this one is gone.
+        # This driver has the port now, so a former driver with the same port is gone.
         if found["application"] == self.application or at == (self.host, self.port):
             return False
         return self.is_listening(*at)
@@ -113,9 +113,9 @@ def lock_folder(path: FolderPath, name: str, driver: Driver | None) -> FolderLoc
     """Take the lock of a folder.
 
     Args:
-        path: The folder.
+        path: The folder of the job.
         name: The name of the job, for messages.
-        driver: The driver of this run; None will do for a folder on this machine.
+        driver: The driver of this run; a folder on this machine needs none.
 
     Raises:
         SparkSetupError: Another run has it.
@@ -130,8 +130,8 @@ def is_held(path: FolderPath, driver: Driver | None) -> bool:
     """Return whether a run of the job has a folder.
 
     Args:
-        path: The folder.
-        driver: The driver that asks; None will do for a folder on this machine.
+        path: The folder of the job.
+        driver: The driver that asks; a folder on this machine needs none.
     """
     if isinstance(path, RemotePath):
         assert driver is not None
@@ -158,7 +158,7 @@ _CANCEL = "cancel the other one, or give this one another name, as in execute(na
 
 class _LocalLock:
     def __init__(self, path: Path, name: str) -> None:
-        # Here, since Windows has no such module.
+        # Imported here: Windows has no such module.
         import fcntl
 
         self._file: IO[bytes] = lock_of(path).open("ab")
@@ -171,7 +171,7 @@ class _LocalLock:
     is_lost = False
 
     def check(self) -> None:
-        """Do nothing: the system takes a lock from nobody who lives."""
+        """Do nothing: the system takes no lock from a process that lives."""
 
     def release(self) -> None:
         self._file.close()
@@ -184,12 +184,12 @@ class _RemoteLock:
         self._run = uuid.uuid4().hex
         self._wait_for_end(driver)
         noted = {"run": self._run, "application": driver.application}
-        # Of two runs that have read the same, one gets to write the next version.
+        # If two runs have read the same version, only one of them can write the next one.
         write_json(self._path, {**noted, "host": driver.host, "port": driver.port})
         _held.add(self._run)
 
     def _wait_for_end(self, driver: Driver) -> None:
-        """Return once nobody has the folder."""
+        """Wait until no living driver has the folder."""
         until = time.monotonic() + driver.patience
         while True:
             found = read_json(self._path)
@@ -197,7 +197,7 @@ class _RemoteLock:
                 return
             if found["run"] in _held or time.monotonic() >= until:
                 break
-            time.sleep(0.2)  # until a driver that was killed has let go of its port
+            time.sleep(0.2)  # the system closes the port of a killed driver with a delay
         remedy = (
             f"{_CANCEL}; if nothing runs there any more (something takes connections at "
             f"{found['host']}:{found['port']}), remove {str(self._path)!r} and its versions"
@@ -208,13 +208,13 @@ class _RemoteLock:
     def check(self) -> None:
         """Check that the run still has the folder."""
         if self.is_lost:
-            what = "this run when another one has taken the folder, which found no driver of it,"
+            what = "this run although another run could not reach its driver and took the folder,"
             remedy = "let the other one go on, or cancel it and start this one again"
             raise _refusal(self._name, self._folder, what, remedy)
 
     @property
     def is_lost(self) -> bool:
-        """Whether another run has taken the folder, or somebody has removed the lock."""
+        """Whether another run has taken the folder, or a user has removed the lock."""
         found = read_json(lock_of(self._folder))
         return found is None or found["run"] != self._run
 

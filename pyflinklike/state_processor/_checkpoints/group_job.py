@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job that reads key groups: stored blobs in, rows out.
+"""The job that reads key groups: it takes stored blobs and gives rows.
 
 A partition of Spark's state holds whole key groups and gives the blobs of a group one after
 another, so nothing is shuffled and a task holds the log of one key group at a time.
 
-Catalyst pushes no predicate below `mapInArrow`, but it does below a projection.  So rows that SQL
-asks for are made by a scalar function of the blobs, beside which their key group stays a column, and
-a condition says how the key group follows from the key.  Of `user = 'ann'` Catalyst then makes
-`__key_group = 6`, and decides that below the function.
+A view in SQL must not decode all key groups if a query asks for one key.  Catalyst pushes no
+predicate below `mapInArrow`, but it does below a projection.  So for views a scalar function makes a
+list of rows from the blobs, and the grouping key stays a column beside it.  A condition says how the
+key group follows from the key.  From `user = 'ann'` Catalyst then computes `__key_group = 6`, and
+filters the blobs before the function sees them.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def frame_of_groups(
 
     Args:
         state: The operator after a micro-batch.
-        reader: Makes the rows.
-        groups: The indices of the key groups to read; None for all.
+        reader: Makes the rows of one key group at a time.
+        groups: The indices of the key groups to read; None reads all.
     """
     blobs = state.blobs()
     if groups is not None:
@@ -76,15 +77,15 @@ def frame_of_groups(
 _HASHED = frozenset(
     ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp_ntz")
 )
-"""Types of key columns of which equal values have one hash, whatever made them."""
+"""Types of key columns whose equal values always have the same hash."""
 
 
 def frame_by_key(state: CheckpointState, reader: GroupReader) -> DataFrame:
-    """Do the same for a reader of all key groups; conditions choose the key groups that are read.
+    """Make the same DataFrame so that conditions choose the key groups that are read.
 
-    A condition that has each key column equal to a constant reads one key group.  It does so from
-    PySpark 4.1 on, for key columns of texts, whole numbers, booleans, dates and `timestamp_ntz`.
-    Elsewhere all are read, and the condition chooses rows.
+    A condition that has each key column equal to a constant reads one key group.  This needs
+    PySpark 4.1 or newer, and key columns of texts, whole numbers, booleans, dates and
+    `timestamp_ntz`.  Otherwise all key groups are read, and the condition chooses rows.
     """
     columns = state.record.identity.key_columns
     has_keys = columns and reader.schema.names[: len(columns)] == list(
@@ -101,11 +102,11 @@ def frame_by_key(state: CheckpointState, reader: GroupReader) -> DataFrame:
     def lists_of_rows(arrays: Any) -> Any:
         return make_lists(arrays)
 
-    # PySpark reads the kind of a function off its hints, and warns of a kind that it is told.
+    # PySpark finds the kind of a function by its hints, and warns if the call names the kind.
     lists_of_rows.__annotations__ = {"arrays": _ARRAYS, "return": Iterator[pa.Array]}
     rows_of = _arrow_udf(lists_of_rows, st.ArrayType(schema))
     lists = blobs.select(KEY_GROUP, rows_of(KEY_GROUP, "sequence", "blob").alias(_ROWS))
-    # Of `inline` Catalyst infers that lists are not empty, and would call the function once more.
+    # For `inline` Catalyst adds a filter on lists that are not empty, which calls the function again.
     rows = lists.select(KEY_GROUP, F.inline_outer(_ROWS)).where(F.col("key_group").isNotNull())
     ids = F.array(*map(F.lit, group_ids(state.max_parallelism, place_in(state.operator_id))))
     index = key_group(reader.schema.names[: len(columns)], state.max_parallelism)
@@ -123,8 +124,8 @@ class _GroupJob:
     """Reads the key groups of one partition.
 
     Args:
-        reader: Makes the rows.
-        identity: The identity of the operator, by which its logs are checked.
+        reader: Makes the rows of one key group at a time.
+        identity: The identity of the operator, with which its logs must agree.
         served_at: The time in ms of each key group's last micro-batch with records, from the registry.
         where: Names the operator in messages.
     """
@@ -152,7 +153,7 @@ class _GroupJob:
             batches, self.identity.max_parallelism, self.where
         ):
             table = pa.concat_tables([schema.empty_table(), *self._read(index, blobs, where)])
-            # An array of Arrow ends at 2 GiB of texts, so that many rows are several lists.
+            # An array of Arrow holds at most 2 GiB of text, so many rows become several lists.
             size = max(_BATCH_ROWS, -(-table.num_rows // len(blobs)))
             for place in range(len(blobs)):
                 part = table.slice(place * size, size)
@@ -162,8 +163,9 @@ class _GroupJob:
 
     def _read(self, index: int, blobs: Mapping[int, bytes], where: str) -> Iterator[pa.Table]:
         if index not in self.served_at or HEAD_AT not in blobs:
-            msg = f"{where}: state must be that of the operator's registry, got another key group"
-            raise CorruptStateError(f"{msg} or one without a head; go back to a checkpoint")
+            msg = f"{where}: the operator's registry must name it, and it must have a head"
+            got = "no head" if index in self.served_at else "a key group that the registry lacks"
+            raise CorruptStateError(f"{msg}, got {got}; go back to a checkpoint")
         head = Head.from_bytes(blobs[HEAD_AT], where)
         log = check_log(self.identity, self.served_at[index], head, blobs, where)
         yield from self.reader.read(index, log, where)
@@ -173,13 +175,13 @@ def _in_one_array(column: pa.ChunkedArray, where: str) -> pa.Array:
     """Return the values of a column as one array.
 
     Raises:
-        SparkSetupError: They are too large for one.
+        SparkSetupError: The values are too large for one array.
     """
     found = column.combine_chunks()
     if not isinstance(found, pa.ChunkedArray):
         return found
     if found.num_chunks > 1:
-        msg = f"{where}: the rows of a view lie in arrays of at most 2 GiB, got more in a key group"
+        msg = f"{where}: a view holds at most 2 GiB of a column in a key group, got more"
         raise SparkSetupError(f"{msg}; use read_state(), which gives them in parts")
     return found.chunk(0) if found.num_chunks else pa.array([], column.type)
 
@@ -240,9 +242,9 @@ def map_frame(
     """Run a job over a frame in Spark's workers, which are prepared for it.
 
     Args:
-        frame: Its rows come to the job in batches.
-        job: It is pickled.
-        schema: Spark's, of the rows that the job gives.
+        frame: The rows, which come to the job in batches.
+        job: The job, which must be picklable.
+        schema: Spark's schema of the rows that the job gives.
     """
     prepare_workers(frame.sparkSession)
     return frame.mapInArrow(_wrap_job(job), schema)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The directory of a savepoint on a file system that Hadoop knows and Arrow does not.
 
-Spark's executors write and read the Parquet files of a savepoint by themselves.  Its manifest, checksums and
-numbers of rows are the driver's, which asks Arrow's filesystem for them: here one that the JVM of the driver
-serves.  A file is copied to a local disk before it is read, since bytes come slowly through py4j.
+Spark's executors write and read the Parquet files of a savepoint by themselves.  The driver reads and
+writes the manifest, and computes checksums and numbers of rows, through a filesystem of Arrow.  Here
+the driver's JVM does the work behind that filesystem.  A file is copied to a local disk before it is
+read, since bytes come slowly through py4j.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ def savepoint_location_in(spark: SparkSession, path: str | os.PathLike[str]) -> 
     """Return the directory of a savepoint as `savepoint_location_of` does, or as Hadoop knows it.
 
     Args:
-        spark: A session; one of Spark Connect reaches what Arrow reaches.
-        path: The path or address.
+        spark: A session; through Spark Connect only Arrow's own filesystems can be reached.
+        path: The path or address of the directory.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is neither, or nobody knows it.
+        DeclarationTypeError, DeclarationValueError: It is neither a path nor an address, or neither
+            Arrow nor Hadoop knows its file system.
     """
     try:
         return savepoint_location_of(path)
@@ -53,7 +55,7 @@ def savepoint_location_in(spark: SparkSession, path: str | os.PathLike[str]) -> 
 
 
 class _HadoopHandler(fs.FileSystemHandler):  # type: ignore[misc]
-    """What Arrow asks of a filesystem, as far as savepoints need it."""
+    """The methods that Arrow calls on a filesystem; savepoints do not need the others."""
 
     def __init__(self, files: HadoopFiles) -> None:
         self._files = files
@@ -121,7 +123,7 @@ class _HadoopHandler(fs.FileSystemHandler):  # type: ignore[misc]
 
 
 class _Written:
-    """A file that is written here, and is there when it is closed."""
+    """A file that is written to a local disk, and is copied to Hadoop when it is closed."""
 
     def __init__(self, files: HadoopFiles, path: str) -> None:
         self._files, self._path = files, path

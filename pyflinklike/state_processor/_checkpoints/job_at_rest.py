@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of a job as a reader sees it: which job it is, and how far its sources were read.
+"""Reads the folder of a job: which job it is, and how far its sources were read.
 
 The job may be running.  Spark's note of a micro-batch has an offset for each source, in the order of the
-program.  For a source of files it is a number, and Spark's log of that source lists the files up to it;
-what they hold was read, and the rest was not.
+program.  For a source of files the offset is a number, and Spark's log of that source lists the files up
+to it.  The elements in these files were read, and the elements in all other files were not.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 
 
 JOB_FILE = "job.json"
-"""The file that says what began the job."""
+"""The file that describes the job: its name, its sources and its operators."""
 BEGINNING = "_beginning.json"
 """The file of a source with what `FrameSource.beginning` returned."""
 POSITION = "_position.json"
@@ -62,24 +62,24 @@ FEED_KIND = "WatermarkFeed"
 _ATTEMPTS = 3
 
 Found = tuple["Position | None", str]
-"""A position, or None and the reason."""
+"""A position, or None and the reason why it is not known."""
 
 
 def job_at(location: str, spark: SparkSession | None = None) -> JobAtRest | None:
-    """Return the job whose folder, or the checkpoint in it, is at a path; None if there is none.
+    """Return the job whose folder, or the checkpoint in it, is at a path, or None if there is no job.
 
     Args:
-        location: The path or address.
+        location: The path or address of the folder or the checkpoint.
         spark: A session; without one, or with one of Spark Connect, only folders on this machine are found.
 
     Raises:
-        CorruptStateError: The folder does not say what began the job in a form that can be read.
+        CorruptStateError: The folder's `job.json` is damaged.
     """
     path = _path(location, spark)
     if path is None:
         return None
     for folder in (path, path.parent) if path.name == "checkpoint" else (path,):
-        # Without the rows of sources a file of this name is somebody else's.
+        # Any program may write a file `job.json`; only a job's folder has sources beside it.
         begun = read_json(folder / JOB_FILE) if (folder / "sources").is_dir() else None
         if begun is not None:
             if spark is None or isinstance(folder, Path):
@@ -89,7 +89,7 @@ def job_at(location: str, spark: SparkSession | None = None) -> JobAtRest | None
 
 
 def last_written(ledger: FolderPath) -> int:
-    """Read the number of the micro-batch that sinks have written last; -1 if there is none.
+    """Read the number of the micro-batch that sinks have written last, or -1 before the first.
 
     Args:
         ledger: The path of the job's `Ledger`.
@@ -102,7 +102,7 @@ def last_written(ledger: FolderPath) -> int:
 
 
 def _path(location: str, spark: SparkSession | None) -> FolderPath | None:
-    """Return the path of a location; None for one that cannot be reached."""
+    """Return the path of a location, or None if it cannot be reached."""
     if is_remote_address(location) and (spark is None or is_remote()):
         return None
     try:
@@ -116,9 +116,9 @@ class JobAtRest:
     """A job in its folder.
 
     Args:
-        path: The folder.
-        begun: What `job.json` says.
-        driver: The driver that asks, where the folder is not on this machine.
+        path: The folder of the job.
+        begun: The contents of `job.json`.
+        driver: The driver that asks, if the folder is not on this machine.
     """
 
     path: FolderPath
@@ -150,16 +150,14 @@ class JobAtRest:
         """The number of the last micro-batch that Spark has committed.
 
         Raises:
-            SparkSetupError: There is none yet.
+            SparkSetupError: No micro-batch is committed yet.
         """
         commits = self.checkpoint / "commits"
         names = [each.name for each in commits.iterdir()] if commits.exists() else []
         found = [int(name) for name in names if name.isdigit()]
         if not found:
-            msg = (
-                f"a savepoint is of a micro-batch that is committed, got none in {str(self.path)!r}"
-            )
-            raise SparkSetupError(f"{msg}; wait for the job's first one")
+            msg = f"the job in {str(self.path)!r} has committed no micro-batch yet"
+            raise SparkSetupError(f"{msg}; wait for its first one")
         return max(found)
 
     def is_ahead_of(self, batch_id: int | None) -> bool:
@@ -183,11 +181,11 @@ class JobAtRest:
             if fields["kind"] == FEED_KIND:
                 continue  # watermarks are not in a savepoint
             if version != "v1" or len(lines) < len(described):
-                found: Found = None, "Spark's checkpoint notes offsets in a form that is not known"
+                found: Found = None, "Spark's checkpoint notes offsets in an unknown form"
             elif len(lines) > len(described):
                 found = (
                     None,
-                    "Spark notes more offsets than the job has sources: a HybridSource is of two",
+                    "Spark notes more offsets than the job has sources: a HybridSource has two",
                 )
             else:
                 found = self._position(number, bool(fields["is_bounded"]), lines[number])
@@ -211,8 +209,8 @@ class JobAtRest:
         files = {number: _Rows(path) for number, path in sorted(rows_in(folder).items())}
         if not read <= files.keys():
             msg = (
-                f"a job's folder has the rows that Spark has read, got {str(folder)!r} without the files of "
-                f"{sorted(read - files.keys())}; restore it from a copy"
+                f"a job's folder must have the rows that Spark has read, got {str(folder)!r} without the "
+                f"files {sorted(read - files.keys())}; restore it from a copy"
             )
             raise CorruptStateError(msg)
         taken = [files[each] for each in sorted(read)]
@@ -232,12 +230,12 @@ class JobAtRest:
 
 
 def paths_of_log(log: FolderPath) -> list[tuple[str, int]]:
-    """Read from Spark's log of a source which files it has read, each with the number of the log's entry."""
+    """Read Spark's log of a source: the files that it has read, each with its number in the log."""
     for attempt in range(_ATTEMPTS):
         try:
             lines = [json.loads(line) for path in _logs(log) for line in _lines(path)]
             break
-        except FileNotFoundError:  # a running job has made one file of several
+        except FileNotFoundError:  # a running job has compacted several files into one
             if attempt == _ATTEMPTS - 1:
                 raise
     return [(each["path"], each["batchId"]) for each in lines]
@@ -252,25 +250,18 @@ def _logs(log: FolderPath) -> Iterator[FolderPath]:
 
 def _lines(path: FolderPath) -> list[str]:
     lines = read_file(path).decode(errors="replace").split("\n")[1:]
-    return [line for line in lines if line.startswith('{"path"')]  # other sources have other notes
+    # Sources that do not read files have notes of another form.
+    return [line for line in lines if line.startswith('{"path"')]
 
 
 def rows_in(folder: FolderPath) -> dict[int, FolderPath]:
-    """Return the files of rows of a source, by their numbers.
-
-    Args:
-        folder: The folder of the source.
-    """
+    """Return the files of rows in the folder of a source, by their numbers."""
     files = [each for each in folder.iterdir() if each.name.endswith(".parquet")]
     return {int(each.stem): each for each in files if each.name[0].isdigit()}
 
 
 class _Rows:
-    """A file of rows of a source.
-
-    Args:
-        path: The path of the file.
-    """
+    """A file of rows of a source."""
 
     def __init__(self, path: FolderPath) -> None:
         self._path = path
@@ -281,12 +272,12 @@ class _Rows:
         return pa.BufferReader(copy_to_arrow([read_file(self._path)]))
 
     def parts(self) -> list[str]:
-        """Return the names of the splits."""
+        """Return the names of the splits that the file lists."""
         table = pq.read_table(self._read(), columns=["part"])
         return [each for each in table.column("part").to_pylist() if each is not None]
 
     def elements(self) -> int:
-        """Return the number of elements in it."""
+        """Return the number of elements in the file."""
         return int(pq.read_schema(self._read()).metadata[ELEMENTS])
 
     def has_splits(self) -> bool:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The readers of savepoints, which give the DataFrames that the readers of checkpoints give.
+"""Reads savepoints as the DataFrames that the readers of checkpoints give.
 
-A savepoint keeps stamps and not what follows from them: times of expiry, and what is alive or due,
-are computed by the clock of its batch.
+A savepoint keeps the stamps of entries.  The columns `expires_at`, `alive` and `due` follow from a
+clock, so they are computed here, by the clock of the savepoint's batch.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def frame_of_files(
     if not saved.files:
         return spark.createDataFrame([], typed)
     location = directory.location
-    # Parquet does not notice all damage: of 125 flipped bits 42 gave other rows without an error.
+    # Parquet does not notice all damage: in a trial 42 of 125 flipped bits changed rows unnoticed.
     location.verify(saved.files)
     paths = [_literal(f"{location.uri}/{each.path}") for each in saved.files]
     return spark.read.schema(typed).parquet(*paths)
@@ -110,18 +110,18 @@ def read_saved_entries(
 
     Args:
         spark: Any session that reaches the directory.
-        directory: The savepoint.
+        directory: The savepoint, already opened.
         state: The name of the state.
         batch_id: None, or the batch of the savepoint.
         operator: The operator's position in the savepoint, or its uid.
-        keys: The keys to read; None for all.
-        expired: Whether to include entries that the function would no longer be shown.
-        now: The time by which entries are expired; None for the time of the savepoint.
+        keys: The keys to read; None reads all.
+        expired: Whether to include entries that the function would no longer see.
+        now: The time by which entries are expired; None takes the time of the savepoint.
 
     Raises:
         UnknownStateError: There is no such state or operator.
-        DeclarationValueError: The savepoint is of another batch, or cannot tell what is expired.
-        StateValueError: The number of a key's values is not that of the key columns.
+        DeclarationValueError: The savepoint is of another batch, or does not know what is expired.
+        StateValueError: A key has more or fewer values than there are key columns.
         CorruptStateError: A file is missing, or is not the one that was saved.
     """
     found = operator_of(directory, operator, batch_id)
@@ -131,16 +131,18 @@ def read_saved_entries(
     if keys is not None and info.key_type is not None:
         frame = frame.where(_is_one_of(keys, [name for name, _ in info.key_columns]))
     if not expired and info.kind in EXPIRING:
-        msg = f"what a store has forgotten is told of checkpoints, got expired=False of {state!r}"
-        raise DeclarationValueError(f"{msg} in {directory.location.where}; leave it out")
+        msg = f"{directory.location.where}: expired=False works for a store in a checkpoint only"
+        raise DeclarationValueError(f"{msg}, got store {state!r}; leave it out")
     if STREAM_TIME in frame.columns:
         frame = frame.drop(STREAM_TIME)
     if info.ttl is None:
         return frame
     clock = now or _clock(directory)
     if clock is None:
-        msg = f"{directory.location.where} does not tell the time of its batch, by which {state!r} is "
-        raise DeclarationValueError(f"{msg}judged, got now=None; give now=")
+        msg = (
+            f"{directory.location.where}: the time of its batch, which decides what is expired in "
+        )
+        raise DeclarationValueError(f"{msg}{state!r}, is not known, got now=None; give now=")
     judged = functools.partial(_judge, info.ttl, clock, expired)
     return map_frame(frame, judged, spark_schema(_schema_to_show(rows)))
 
@@ -181,11 +183,11 @@ def read_saved_timers(
 
     Args:
         spark: Any session that reaches the directory.
-        directory: The savepoint.
+        directory: The savepoint, already opened.
         batch_id: None, or the batch of the savepoint.
         operator: The operator's position in the savepoint, or its uid.
-        now: The time by which timers are `due`; None for the time of the savepoint.  If the
-            savepoint does not tell its time, `due` is null.
+        now: The time by which timers are `due`; None takes the time of the savepoint.  If that is
+            not known, `due` is null.
 
     Raises:
         UnknownStateError: There is no such operator.
@@ -196,9 +198,9 @@ def read_saved_timers(
     schema = TimersReader(found.record, None).schema
     frame = frame_of_files(spark, directory, found.timers, schema)
     at = schema.get_field_index("timestamp") + 1
-    told = schema.insert(at, pa.field("due", pa.bool_())).insert(at, pa.field("time", TIMESTAMP))
+    added = schema.insert(at, pa.field("due", pa.bool_())).insert(at, pa.field("time", TIMESTAMP))
     dated = functools.partial(_date_timers, now or _clock(directory))
-    return map_frame(frame, dated, spark_schema(told))
+    return map_frame(frame, dated, spark_schema(added))
 
 
 def _date_timers(
@@ -228,9 +230,7 @@ def operator_of(
     """
     where, manifest = directory.location.where, directory.manifest
     if batch_id not in (None, manifest.batch_id):
-        msg = (
-            f"{where}: it is of one batch, {manifest.batch_id}, got batch_id={short_repr(batch_id)}"
-        )
+        msg = f"{where}: it has one batch, {manifest.batch_id}, got batch_id={short_repr(batch_id)}"
         raise DeclarationValueError(f"{msg}; leave it out")
     if isinstance(operator, str):
         return manifest.operator(operator, where)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks over Spark's types: two types are compared, or a column is converted, part by part.
+"""Compares two of Spark's types, or converts a column to another type, part by part.
 
-The fields of structs go by name.  The keys of maps stay as they are.
+Fields of structs are matched by name.  The keys of maps are not converted.
 """
 
 from __future__ import annotations
@@ -111,9 +111,9 @@ def differs_as(column: Column, kind: st.DataType, wanted: st.DataType, *, lossy:
     """Return whether a value or a part of it changes in another type, or does not fit it.
 
     Args:
-        column: The values.
+        column: The values to compare with their own conversion.
         kind: The type of `column`.
-        wanted: The other type.
+        wanted: The type to which the values are converted.
         lossy: Whether digits and fields may be lost.
     """
     if isinstance(kind, st.StructType) and isinstance(wanted, st.StructType):

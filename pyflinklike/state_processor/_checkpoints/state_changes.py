@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes that micro-batches wrote to a state, from Spark's change feed of the log."""
+"""Reads the changes that micro-batches wrote to a state, from Spark's change feed of the log.
+
+The feed has each write of a batch to the state store in order.  A job follows each key group from
+head to head, so a missing or foreign segment is noticed by its nonce.
+"""
 
 from __future__ import annotations
 
@@ -72,8 +76,8 @@ def read_state_changes(
         spark: Any session that reaches the checkpoint.
         checkpoint: The checkpointLocation of the query, which may be running.
         state: The name of the state or store.
-        start_batch_id: The first micro-batch.
-        end_batch_id: The last micro-batch; by default the last committed one.
+        start_batch_id: The first micro-batch of the range.
+        end_batch_id: The last micro-batch of the range; by default the last committed one.
         operator: Spark's number of the stateful operator, or its uid.
 
     Raises:
@@ -113,8 +117,8 @@ def changes_up_to(last: CheckpointState, start_batch_id: int, changes: BatchChan
 
     Args:
         last: The operator after the last micro-batch.
-        start_batch_id: The first micro-batch.
-        changes: Makes the rows.
+        start_batch_id: The first micro-batch of the range.
+        changes: Makes the rows of one key group and micro-batch.
 
     Raises:
         UnknownBatchError: The batch before the first one is not retained.
@@ -182,7 +186,8 @@ class _ChangesJob:
                     msg = f"{self.where}: Spark must give the batches of its feed in order"
                     raise SparkSetupError(f"{msg}, got {batch_id} after {current}")
                 current = batch_id
-            # Homes and registries are below 0; below the head a map holds no segments.
+            # Grouping keys below 0 are partition watermarks and registries.  Sequence numbers below
+            # the head's are no segments.
             if group_id < 0 or sequence < HEAD_AT:
                 continue
             index = index_of(group_id, self.max_parallelism)
@@ -190,6 +195,7 @@ class _ChangesJob:
             if group is None:
                 group = groups[index] = self._begin(index)
             commit = commits.setdefault(index, Commit())
+            # The head is written last, so it ends the commit of a key group.
             if kind == _DELETE:
                 commit.removed = True
             elif sequence != HEAD_AT:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The difference between two readings of one state, also if its type has grown between them."""
+"""Compares two readings of one state, also if its schema evolved between them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SAID = frozenset(
 )
 """Columns that describe an entry but do not identify it."""
 STATE_COLUMN = "pyflinklike.state"
-"""The metadata of those columns of `read_keyed_state` that are states."""
+"""The metadata that `read_keyed_state` gives to its columns of states."""
 _STAMPS = ("stamp", "timestamp", "last_use")
 
 
@@ -36,8 +36,10 @@ def diff_state(
 ) -> DataFrame:
     """Compare two DataFrames of one state, of two batches, checkpoints or savepoints.
 
-    DataFrames of `read_timers` are compared as well: a timer is there or not.  Of DataFrames of
+    DataFrames of `read_timers` are compared as well: a timer is there or not.  If both come from
     `read_keyed_state`, `before` and `after` are structs of all states of a key.
+
+        diff_state(read_state(spark, path, "count", batch_id=4), read_state(spark, path, "count"))
 
     Args:
         before: A DataFrame of `read_state`, `read_timers` or `read_keyed_state`.
@@ -49,8 +51,8 @@ def diff_state(
 
     Returns:
         `change` ("insert", "update" or "delete"), the columns `on`, and the values `before` and
-        `after`, null if there is none.  Equal entries are left out.  If the type of the state has
-        grown in between, both values have a type that holds the values of both.
+        `after`, null if there is no entry.  Equal entries are left out.  If the state has migrated
+        in between, both values have a type that holds the values of both.
 
     Raises:
         DeclarationValueError: The DataFrames differ in their columns, or `on` names a column that
@@ -58,18 +60,7 @@ def diff_state(
     """
     states = _states(before)
     names = _columns_to_identify(before, states) if on is None else list(on)
-    unlike = set(before.columns) ^ set(after.columns)
-    missing = [name for name in names if name not in before.columns]
-    if missing or unlike or not names:
-        msg = f"diff_state compares DataFrames of one state by {names or 'some columns'}, got "
-        got = f"columns {before.columns} and {after.columns}"
-        raise DeclarationValueError(f"{msg}{got}; read both with read_state(), or give on=[...]")
-    maps = [name for name in names if has_map(before.schema[name].dataType)]
-    if maps:
-        msg = (
-            f"diff_state tells entries apart by columns that can be compared, got {maps} with maps"
-        )
-        raise DeclarationValueError(f"{msg}; give the key columns as on=[...]")
+    _check_columns(before, after, names)
     said = [name for name in ("value", *(_STAMPS if stamps else ())) if name in before.columns]
     said = [name for name in states or said if name not in names]
     for name in said:
@@ -79,6 +70,7 @@ def diff_state(
         F.col(f"before.on.{quote(each)}").eqNullSafe(F.col(f"after.on.{quote(each)}"))
         for each in names
     ]
+    # `eqNullSafe`: a null in a key column equals a null, as in the grouping of a stream.
     condition = by[0]
     for each in by[1:]:
         condition = condition & each
@@ -96,6 +88,21 @@ def diff_state(
     return joined.where(~is_same).select(change.alias("change"), *whose, *values)
 
 
+def _check_columns(before: DataFrame, after: DataFrame, names: Sequence[str]) -> None:
+    unlike = set(before.columns) ^ set(after.columns)
+    missing = [name for name in names if name not in before.columns]
+    if missing or unlike or not names:
+        msg = f"diff_state compares DataFrames of one state by {names or 'some columns'}, got "
+        got = f"columns {before.columns} and {after.columns}"
+        raise DeclarationValueError(f"{msg}{got}; read both with read_state(), or give on=[...]")
+    maps = [name for name in names if has_map(before.schema[name].dataType)]
+    if maps:
+        msg = (
+            f"diff_state identifies entries by columns that Spark can compare, got {maps} with maps"
+        )
+        raise DeclarationValueError(f"{msg}; give the key columns as on=[...]")
+
+
 def _states(frame: DataFrame) -> list[str]:
     """Return the columns of a DataFrame of `read_keyed_state` that are states."""
     return [each.name for each in frame.schema.fields if STATE_COLUMN in each.metadata]
@@ -111,7 +118,7 @@ def _columns_to_identify(frame: DataFrame, states: Sequence[str]) -> list[str]:
 
 
 def _alike(before: DataFrame, after: DataFrame, name: str) -> tuple[DataFrame, DataFrame]:
-    """Give a column of both DataFrames their common type, if the state's type has grown."""
+    """Give a column of both DataFrames their common type, if the state has migrated."""
     one, other = before.schema[name].dataType, after.schema[name].dataType
     if one == other:
         return before, after

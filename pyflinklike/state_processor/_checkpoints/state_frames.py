@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The readers of a query's state that users call.
 
-The query may be running: readers see only what is committed, and an answer is of one batch.  They
-need nothing of the program and change nothing.
+The query may be running: readers see only committed batches, and an answer is of one batch.  They
+do not need the program, and change nothing.
+
+    read_state(spark, "/checkpoints/visits", "count").where("user = 'ann'").show()
 """
 
 from __future__ import annotations
@@ -90,7 +92,7 @@ def list_states(
     operator: int | str | None = None,
     sizes: bool = False,
 ) -> StateInfos:
-    """List the states and stores that a query keeps, also ones to which nothing was written yet.
+    """List the states and stores of a query, also those without entries yet.
 
     The query may be running.  A store's helper tables belong to the store and are not listed.
 
@@ -99,7 +101,7 @@ def list_states(
         checkpoint: The checkpointLocation of the query, or the directory of a savepoint.
         batch_id: The micro-batch after which state is listed; by default the last committed one.
         operator: Spark's number of a stateful operator, or its uid; by default all operators.
-        sizes: Whether to count `entries` and `bytes`, for which the log is read.
+        sizes: Whether to count `entries` and `bytes`, which reads the whole log.
 
     Returns:
         A list, which notebooks show as a table.
@@ -121,7 +123,7 @@ def list_states(
 
 
 def list_sized_states(state: CheckpointState) -> StateInfos:
-    """List the states of an operator with their sizes, for which its log is read."""
+    """List the states of an operator with their sizes; this reads its whole log."""
     infos = describe_states(state.record, state.operator_id)
     entries: dict[str, int] = {}
     sizes: dict[str, int] = {}
@@ -149,7 +151,7 @@ def read_state(
     expired: bool = True,
     now: datetime | int | None = None,
 ) -> DataFrame:
-    """Read the entries of a state or store, a row each; a map or list has several under a key.
+    """Read the entries of a state or store as rows; a map or list has several under a key.
 
     The query may be running.  The call fixes the batch; actions on the result read it.
 
@@ -166,8 +168,8 @@ def read_state(
         batch_id: The micro-batch after which state is read; by default the last committed one.
         operator: Spark's number of the stateful operator, or its uid.
         keys: The keys to read, as tuples if there are several key columns; only their key groups
-            are decoded.  By default all.
-        expired: Whether to include entries that the function would no longer be shown.
+            are decoded.  By default all keys.
+        expired: Whether to include entries that the function would no longer see.
         now: The time by which entries are expired, in ms or as a datetime (in UTC if it has no
             zone); by default the clock of the batch.
 
@@ -210,9 +212,9 @@ def entries_of(
     Args:
         found: The operator after a micro-batch.
         info: The description of the state.
-        clock: Tells which entries are expired; None for state that does not expire.
-        keys: The keys to read, for whose hashes a job of Spark may run; None for all.
-        expired: Whether to include entries that the function would no longer be shown.
+        clock: The time that decides which entries are expired; None if the state does not expire.
+        keys: The keys to read, whose hashes may need a Spark job; None reads all.
+        expired: Whether to include entries that the function would no longer see.
 
     Raises:
         StateValueError: A key cannot be a value of the key columns.
@@ -240,12 +242,12 @@ def one_operator(operator: int | str) -> int | str:
     """
     if not is_int(operator) and not isinstance(operator, str):
         msg = f"operator takes Spark's number of an operator or its uid, got {short_repr(operator)}"
-        raise DeclarationTypeError(f"{msg}; list_states() tells both")
+        raise DeclarationTypeError(f"{msg}; list_states() shows both")
     return operator
 
 
 def only_group(state: CheckpointState, info: StateInfo) -> int | None:
-    """Return the key group to read of broadcast state, which is the same in all; None for all."""
+    """Return one key group for broadcast state, which all have alike, and None for other state."""
     return min(state.registry.served_at, default=None) if info.kind == "broadcast" else None
 
 
@@ -286,7 +288,7 @@ def read_timers(
     operator: int | str = 0,
     now: datetime | int | None = None,
 ) -> DataFrame:
-    """Read the registered timers, a row each.
+    """Read the registered timers as rows.
 
     Columns: the key columns of the stream; `namespace` for timers of windows; `domain`
     ("event_time" or "processing_time"); `timestamp` (ms) and the same instant as `time`; `due`,
@@ -321,7 +323,7 @@ def read_registered_timers_of(found: CheckpointState, clock: BatchClock) -> Data
 
     Args:
         found: The operator after a micro-batch.
-        clock: Tells which timers are due.
+        clock: The time that decides which timers are due.
     """
     return frame_of_groups(found, TimersReader(found.record, clock))
 
@@ -338,11 +340,10 @@ def read_keyed_state(
 ) -> DataFrame:
     """Read the state of each key as one row: key columns, a column for each state, `key_group`.
 
-    A column of a state holds the value.  Of a list it is an array in the order of the list, of a
-    map it is a map; of a store or of state of windows it is an array of structs with the columns
-    of `read_state`.  It is null if the key has nothing.  Expired entries are left out.  All states
-    of a key lie in one key group, so nothing is shuffled.  A state with the name of a key column
-    gets the prefix `state_`.
+    A column of a state holds its value: an array for a list, in its order, and a map for a map.  For
+    a store or state of windows it is an array of structs with the columns of `read_state`.  It is
+    null if the key has no entry.  Expired entries are left out.  All states of a key are in one key
+    group, so nothing is shuffled.  A state with the name of a key column gets the prefix `state_`.
 
     Args:
         spark: Any session that reaches the checkpoint.
@@ -370,7 +371,7 @@ def read_keyed_state(
     chosen = [state_of(infos, name, found.where) for name in names]
     shared = [info.name for info in chosen if info.key_type is None]
     if shared or not chosen:
-        msg = f"{found.where}: read_keyed_state gives state that belongs to keys, got {shared or names}"
+        msg = f"{found.where}: read_keyed_state reads state that belongs to keys, got {shared or names}"
         raise DeclarationValueError(f"{msg}; use read_state() for other state")
     wanted = None if keys is None else find_wanted_keys(spark, found.record, keys)
     reader = KeyedReader(
@@ -422,7 +423,7 @@ def find_wanted_keys(
     types = {field.name: field.dataType for field in key_fields(record)}
     key_type = key_type_of(list(types.values()), record.time_zone)
     if not record.identity.key_columns:
-        msg = "keys are found where a stream is keyed by columns, got a stream that has one key"
+        msg = "finding keys needs key columns, got a stream that is keyed by no column"
         raise StateValueError(f"{msg}; leave keys out")
     finder = KeyGroupFinder(types, key_type, record.identity.max_parallelism, record.time_zone)
     try:
@@ -447,7 +448,7 @@ def read_segments(
     batch_id: int | None = None,
     operator: int | str = 0,
 ) -> DataFrame:
-    """Read the log of an operator: a row for each segment from which its state is restored.
+    """Read the log of an operator: a row for each segment that its state is restored from.
 
     Columns: `key_group`; `place`, the position in the log from 0; `nonce` and `parent`, which is
     null if the segment needs no other one; `is_snapshot`; `bytes` before compression; `entries`
@@ -492,12 +493,12 @@ def read_heads(
     batch_id: int | None = None,
     operator: int | str = 0,
 ) -> DataFrame:
-    """Read the head of each key group: a row each, without a look at the segments.
+    """Read the head of each key group as a row; the segments are not read.
 
     Columns: `key_group`; `log_bytes` and `log_entries` of the segments that count,
     `snapshot_bytes` and `snapshot_entries` of the last compaction; and in ms `compacted_at`,
-    `wake_at` (when the group is called without records), `sweep_at` (when expired entries are
-    looked for) and `served_at` (when the group last had records).
+    `wake_at` (when the group is called without records), `sweep_at` (when the group looks for
+    expired entries) and `served_at` (when the group last had records).
 
     Args:
         spark: Any session that reaches the checkpoint.

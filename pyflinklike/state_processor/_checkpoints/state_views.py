@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """State in SQL: a temporary view for each state, store and queue of timers of a query.
 
-A view is of one micro-batch, whatever the query does meanwhile.  Its name follows from the prefix
-and the name of the state, so that a statement which was written once finds it after every call.
+A view shows one micro-batch, while the query goes on.  Its name is made of the prefix and the name of
+the state, so a SQL statement that was written once finds it after every call.
 """
 
 from __future__ import annotations
@@ -67,15 +67,13 @@ class StateView:
     """A temporary view of a state, a store or the timers of an operator.
 
     Args:
-        view: The name as SQL takes it, in backticks where it has other letters than `a` to `z`,
-            digits and `_`.
+        view: The name as SQL takes it: in backticks, unless it has only letters, digits and `_`.
         operator_id: Spark's number of the operator, or its position in a savepoint.
-        uid: The operator's uid, or where it has none the name of the function's class.
+        uid: The operator's uid, by default the name of the function's class.
         state: The name of the state or store; None for timers.
-        kind: The kind of `list_states`, or "timers".
+        kind: The kind of state as in `list_states`, or "timers".
         columns: The names of the columns.
-        batch_id: The micro-batch after which the view shows state; None where a savepoint does not
-            tell it.
+        batch_id: The micro-batch after which the view shows state; None if a savepoint has no batch.
     """
 
     view: str
@@ -111,13 +109,17 @@ def create_state_views(
 ) -> StateViews:
     """Create a temporary view for each state, store and queue of timers of a query.
 
-    The query may be running.  All views are of one micro-batch; another call with the same prefix
-    replaces them, and drops the ones of which that batch has no state.
+    The query may be running.  All views are of one micro-batch.  Another call with the same prefix
+    replaces them, and drops views whose state the later batch does not have.
 
-    The view of a state is called `<prefix>_<state>`, that of the timers `<prefix>_timers`; of a
-    query with several operators `<prefix>_<uid>_<state>`, unless `operator` names one of them.
-    Columns are those of `read_state` and `read_timers`, but that `value` has the name of the state,
-    unless another column has it.  Expired entries are in the views, with `alive` false.
+        create_state_views(spark, "/checkpoints/visits", "visits")
+        spark.sql("select * from visits_count where user = 'ann'").show()
+
+    The view of a state is called `<prefix>_<state>`, and the view of the timers `<prefix>_timers`.
+    If the query has several operators and `operator` is None, the names are `<prefix>_<uid>_<state>`.
+    The columns are the ones of `read_state` and `read_timers`, except that the column `value` gets
+    the name of the state if no other column has it.  Expired entries are in the views, with `alive`
+    false.
 
     Args:
         spark: The session that gets the views.
@@ -140,17 +142,7 @@ def create_state_views(
         CorruptStateError: The operator's record, registry or heads are damaged.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    if not isinstance(prefix, str):
-        msg = f"prefix takes the beginning of the views' names, got {short_repr(prefix)}"
-        raise DeclarationTypeError(f'{msg}; write prefix="visits"')
-    if not prefix:
-        msg = "views need a prefix, for else a state could hide a table of yours, got ''"
-        raise DeclarationValueError(f'{msg}; write prefix="visits"')
-    if isinstance(states, str):
-        msg = f"states takes a list of names, got {states!r}; write states=[{states!r}]"
-        raise DeclarationTypeError(msg)
-    if operator is not None:
-        one_operator(operator)
+    _check_arguments(prefix, states, operator)
     wanted = None if states is None else tuple(states)
     clock = None if now is None else clock_at(now)
     location = location_of(checkpoint, spark)
@@ -174,14 +166,31 @@ def create_state_views(
     return made
 
 
+def _check_arguments(prefix: Any, states: Any, operator: Any) -> None:
+    if not isinstance(prefix, str):
+        msg = f"prefix takes the beginning of the views' names, got {short_repr(prefix)}"
+        raise DeclarationTypeError(f'{msg}; write prefix="visits"')
+    if not prefix:
+        msg = "views need a prefix, since a state could hide a table of yours, got ''"
+        raise DeclarationValueError(f'{msg}; write prefix="visits"')
+    if isinstance(states, str):
+        msg = f"states takes a list of names, got {states!r}; write states=[{states!r}]"
+        raise DeclarationTypeError(msg)
+    if operator is not None:
+        one_operator(operator)
+
+
 @attrs.frozen
 class _Source:
     """An operator whose states become views.
 
     Args:
-        where: Its name in messages.
+        where: The operator's name in messages.
+        operator_id: Spark's number of the operator, or its position in a savepoint.
+        uid: The operator's uid, by default the name of the function's class.
+        batch_id: The micro-batch; None if a savepoint has no batch.
         infos: The descriptions of its states.
-        read: Makes the DataFrame of a state, or of the timers for None.
+        read: Makes the DataFrame of a state; with None, the DataFrame of the timers.
     """
 
     where: str
@@ -201,7 +210,8 @@ def _of_checkpoint(
 ) -> list[_Source]:
     found = checkpoint_states(spark, location, operator, batch_id)
     first = min(each.batch_id for each in found)
-    if any(each.batch_id != first for each in found):  # a running query went on meanwhile
+    # A running query may commit a batch while its operators are read one after another.
+    if any(each.batch_id != first for each in found):
         found = checkpoint_states(spark, location, operator, first)
     clock = given or found[0].clock()
     return [_source_of(each, clock) for each in found]
@@ -284,7 +294,7 @@ def _reader_of(source: _Source, info: StateInfo | None) -> Callable[[], DataFram
 
 
 def _refuse_collisions(planned: list[_Planned]) -> None:
-    """Refuse names of which SQL knows one: Spark does not tell capital letters from small ones.
+    """Refuse names that differ only in capital and small letters, which SQL takes for one name.
 
     Raises:
         DeclarationValueError: Two views would have one name.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edits of keys in a savepoint: two operators become one, or an operator gets other key columns.
+"""Edits the keys of a savepoint: two operators become one, or an operator gets other key columns.
 
-Entries may meet under one key.  Then the caller has said which of them stays, or how their values
-become one; or else they are refused when the savepoint is used.  Null equals null in these joins, as
-in keys of several columns.
+Two entries may then have the same key.  The caller says which of them stays, or how their values
+become one.  If the caller says neither, such entries are refused when the savepoint is used.  Null
+equals null in these joins, as in keys of several columns.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 MERGES = ("sum", "min", "max", "newest", "oldest", "concat")
 """The names of merges of values: `concat` for lists, the others for other state."""
 Merge = str | AggregateFunction | ReduceFunction | Callable[[Any, Any], Any]
-"""One of `MERGES`, or a function that makes one value of two, in the order of the old keys."""
+"""One of `MERGES`, or a function that makes one value from two, in the order of the old keys."""
 _TIMES = ("stamp", "timestamp")
 """The columns that show which entry was written later."""
 _NUMBERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
@@ -66,7 +66,7 @@ def rekey(
     """Move an operator to other key columns.
 
     Args:
-        frames: The operator.
+        frames: The operator whose keys change.
         key: The new key columns as DDL.
         mapping: A DataFrame of the old and the new key columns.
         merge: How the values of several old keys become one, by the name of the state.
@@ -89,8 +89,8 @@ def rekey(
             states[name] = frame
             continue
         if rows.declaration.per_group:
-            msg = f'rekey moves keys, got the store {name!r} of scope "partition", which has none'
-            raise DeclarationValueError(f"{msg}; remove_state() it first")
+            msg = f'rekey moves state by key, got the store {name!r} of scope "partition"'
+            raise DeclarationValueError(f"{msg}, which has no keys; remove_state() it first")
         if not drop:
             misfits.append(_find_unmapped(work, frame, f"state {name!r}"))
         moved, more = _merge_rows(work, name, work.move(frame), merge.get(name))
@@ -100,6 +100,7 @@ def rekey(
         states[name] = fit_rows(after, name, moved)
     if not drop:
         misfits.append(_find_unmapped(work, frames.timers, "timers"))
+    # Timers of several old keys may be due at the same time for the new key.
     timers = fit_timers(after, work.move(frames.timers)).distinct()
     return Frames(after, states, timers), misfits
 
@@ -184,19 +185,21 @@ def _check_merge(frames: Frames, merge: Mapping[str, Merge]) -> None:
             raise DeclarationValueError(f"{msg}one of {MERGES[:-1]}, got {short_repr(how)}")
         timed = any(each in frames.states[name].columns for each in _TIMES)
         if how in ("newest", "oldest") and not timed:
-            msg = f"merge of state {name!r}: {how!r} needs the times of entries, got a state"
-            raise DeclarationValueError(f"{msg} without TTL; use 'sum', 'min' or 'max'")
+            msg = (
+                f"merge of state {name!r}: {how!r} needs the times of entries, got a state without"
+            )
+            raise DeclarationValueError(f"{msg} a TTL; use 'sum', 'min' or 'max'")
         kind = frames.states[name].schema["value"].dataType
         if how == "sum" and not isinstance(kind, (*_NUMBERS, st.FloatType, st.DoubleType)):
-            msg = f"merge of state {name!r}: 'sum' is of numbers, got {kind.simpleString()}"
+            msg = f"merge of state {name!r}: 'sum' needs numbers, got {kind.simpleString()}"
             raise DeclarationTypeError(f"{msg}; use transform_state(), or another merge")
 
 
 def _make_folding(rows: StateRows, function: Any) -> Folding:
-    """Return how a user's function makes one value of several.
+    """Return the folding by which a user's function makes one value from several.
 
     Raises:
-        DeclarationTypeError: `function` is no such function, or the state's values are pickled.
+        DeclarationTypeError: `function` cannot merge values, or the state's values are pickled.
     """
     kind = type_of(rows.declaration.value) if rows.declaration.value else None
     if kind is None or kind.is_pickled:
@@ -208,11 +211,11 @@ def _make_folding(rows: StateRows, function: Any) -> Folding:
 def _several(work: _Rekeying) -> Misfits:
     """Find old keys that have several new keys."""
     counted = work.mapping.groupBy(*map(quote, work.old)).count().where("count > 1")
-    return Misfits(counted, "mapping: an old key has one new key", "choose one of them")
+    return Misfits(counted, "mapping: an old key must have one new key", "choose one of them")
 
 
 def _find_unmapped(work: _Rekeying, frame: DataFrame, what: str) -> Misfits:
-    rule = f"{what}: every key has a new one in the mapping"
+    rule = f"{what}: every key must have a new key in the mapping"
     return Misfits(work.find_unmapped(frame), rule, "add it, or pass drop=True")
 
 
@@ -222,7 +225,7 @@ def _find_mixed_lists(work: _Rekeying, name: str, frame: DataFrame) -> Misfits:
     counted = keys.groupBy(*(F.col(_NEW + each).alias(each) for each in work.new))
     mixed = counted.agg(F.count_distinct(old).alias("lists")).where("lists > 1")
     return Misfits(
-        mixed, f"state {name!r}: a key has one list", f"pass merge={{{name!r}: 'concat'}}"
+        mixed, f"state {name!r}: a key must have one list", f"pass merge={{{name!r}: 'concat'}}"
     )
 
 
@@ -255,7 +258,7 @@ def _merge_rows(
     if how != "sum" or not isinstance(kind, _NUMBERS):
         value = {"sum": F.sum, "min": F.min, "max": F.max}[how]("value").cast(kind)
         return grouped.agg(value.alias("value"), *kept), []
-    # Sum as decimals, in which no sum overflows, to find the sums that the type cannot hold.
+    # A sum of decimals does not overflow, so sums that are too large for the type can be found.
     summed = grouped.agg(F.sum(F.col("value").cast("decimal(38,0)")).alias("value"), *kept)
     too_large = summed.where(F.col("value").try_cast(kind).isNull())
     misfits = Misfits(
@@ -268,8 +271,8 @@ def merge_operators(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Fra
     """Merge the entries and timers of two operators.
 
     Args:
-        mine: The left operator.
-        theirs: The right operator.
+        mine: The left operator, whose uid the result has.
+        theirs: The right operator, with the same key columns.
         on_conflict: Which entry stays if both have it: "left" or "right"; with "error" both stay
             and are refused later.
 
@@ -278,7 +281,7 @@ def merge_operators(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Fra
 
     Raises:
         DeclarationValueError: The key columns or the declarations of a state differ, or
-            `on_conflict` is none of these.
+            `on_conflict` is another word.
     """
     if on_conflict not in ("error", "left", "right"):
         msg = f'on_conflict is "error", "left" or "right", got {short_repr(on_conflict)}'
@@ -307,7 +310,7 @@ def _check_alike(mine: Frames, theirs: Frames) -> None:
     both = one.states.keys() & two.states.keys()
     unlike = sorted(name for name in both if one.states[name] != two.states[name])
     if one.identity.key_columns != two.identity.key_columns or unlike:
-        msg = f"merge takes savepoints whose keys and states are declared alike, got {unlike}"
+        msg = f"merge needs the same keys and declarations of states, got different states {unlike}"
         keys = f"{one.identity.key_columns} and {two.identity.key_columns}"
         raise DeclarationValueError(f"{msg} and keys {keys}; rename_state() or remove_state()")
     groups = one.identity.max_parallelism, two.identity.max_parallelism
@@ -322,7 +325,7 @@ def _check_alike(mine: Frames, theirs: Frames) -> None:
 
 
 def _unit(rows: StateRows) -> list[str]:
-    """Return the columns that identify what only one side may have: an entry, or a whole list.
+    """Return the columns that identify the unit that only one side may have: an entry or a list.
 
     The positions of two lists do not relate to each other, so merged elements would have no order.
     """
@@ -333,7 +336,8 @@ def _two_lists(rows: StateRows, left: DataFrame, right: DataFrame) -> Misfits:
     by = _unit(rows)
     found = _join(left.select(*map(quote, by)), right.select(*map(quote, by)).distinct(), by)
     remedy = 'pass on_conflict="left" or "right"'
-    return Misfits(found, f"state {rows.info.name!r}: a key has one list, of one of both", remedy)
+    rule = f"state {rows.info.name!r}: only one side may have a list for a key"
+    return Misfits(found, rule, remedy)
 
 
 def _both(rows: StateRows, left: DataFrame, right: DataFrame, on_conflict: str) -> DataFrame:
@@ -351,8 +355,8 @@ def _join(frame: DataFrame, other: DataFrame, by: Sequence[str], how: str = "inn
     """Join two DataFrames by equal columns.
 
     Args:
-        frame: The left side.
-        other: The right side; shares only the columns `by` with the left side.
+        frame: The left side of the join.
+        other: The right side; it shares only the columns `by` with the left side.
         by: The columns that must be equal.
         how: The type of Spark's join, such as "inner" or "left_anti".
     """

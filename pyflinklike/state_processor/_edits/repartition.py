@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another number of partitions for a checkpoint, in place, by Spark's offline repartition.
+"""Changes the number of a checkpoint's partitions in place, by Spark's offline repartition.
 
 Spark hashes a grouping key to its partition, so key groups move whole and no entry is rewritten.
-The grouping keys of homes depend on the number of partitions, so the homes of chained operators
-begin anew: in the first micro-batch no record is late for these operators.
+The grouping keys of partition watermarks depend on the number of partitions.  So the partition
+watermarks of chained operators begin anew: in the first micro-batch no record is late for them.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def repartition_state(
 
     Args:
         spark: A session that reaches the checkpoint.
-        checkpoint: The checkpointLocation of the query.  The query must not run; it is only
-            noticed if it runs in this session.
+        checkpoint: The checkpointLocation of the query.  The query must not run; this call notices
+            it only if it runs in this session.
         partitions: The new number of partitions, at most the number of key groups
-            (`max_parallelism`), for further partitions would be idle.
+            (`max_parallelism`), since more partitions would be idle.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: The number of partitions is wrong.
-        SparkSetupError: Spark cannot do it, the query runs, its last batch was not committed, or it has
-            that many partitions already.
+        SparkSetupError: This Spark has no offline repartition, the query runs, its last batch was not
+            committed, or it has that many partitions already.
         UnknownStateError: The query has no operator that `process` made.
         CorruptStateError: An operator's record, registry or head is damaged.
     """
@@ -69,7 +69,7 @@ def repartition_state(
     if not 1 <= partitions <= groups:
         msg = f"partitions must be 1 to {groups}, the number of key groups, got {partitions}"
         raise DeclarationValueError(
-            f"{msg}; for more begin a new checkpoint from a savepoint, with a larger max_parallelism"
+            f"{msg}; for more, begin a new checkpoint from a savepoint, with a larger max_parallelism"
         )
     prepare_session(spark)
     where = f"checkpoint {location!r}"
@@ -82,13 +82,13 @@ def repartition_state(
 
 def _manager(spark: SparkSession, location: str) -> Any:
     try:
-        # Spark calls this interface evolving, hence its underscore, so it may be gone in a later
-        # version; then the error names another way.
+        # Spark calls this interface evolving, so a later version may lack it; then the error names
+        # another way.
         return spark._streamingCheckpointManager
     except Exception as error:
         msg = (
-            f"checkpoint {location!r}: partitions of state are changed by Spark 4.2 or newer, not "
-            f"over Spark Connect, got PySpark {__version__} with {type(spark).__module__}"
+            f"checkpoint {location!r}: repartition_state needs Spark 4.2 or newer, without "
+            f"Spark Connect, got PySpark {__version__} with {type(spark).__module__}"
         )
         raise SparkSetupError(
             f"{msg}; take_savepoint() and begin a new checkpoint with from_savepoint"

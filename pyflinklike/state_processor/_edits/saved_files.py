@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a savepoint: Parquet, which executors write and read as the DataFrames of an operator."""
+"""Writes and reads the Parquet files of a savepoint, as the DataFrames of its operators."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ __all__ = [
 ]
 
 
+# Readers without Spark decode a file at a time, so files must stay small enough for their memory.
 _ROWS_PER_FILE = 1_000_000
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
@@ -61,7 +62,7 @@ class Frames:
     """The record, states and timers of one operator.
 
     Args:
-        record: The operator's record.
+        record: The operator's record, which declares its states.
         states: The rows of each state by name, in the columns of a savepoint.
         timers: The timers in the columns of a savepoint.
     """
@@ -82,8 +83,8 @@ def take_savepoint(
 ) -> None:
     """Write the state of a query or a job as a directory of Parquet files and a manifest.
 
-    The savepoint of a job also tells how far each of its sources was read.  A warning says where sinks
-    of a job that does not run have written more than the savepoint has.
+    The savepoint of a job also has the position of each of its sources.  If the job does not run and its
+    sinks have written more than the savepoint has, a warning says so.
 
     The query may be running; the savepoint is of one batch.  The executors write it, so it may be
     larger than the driver's memory, and all executors must reach its location.  Nothing is
@@ -108,8 +109,9 @@ def take_savepoint(
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
     job, batch = save_checkpoint(spark, checkpoint, path, batch_id, operator, mode)
+    # A running job writes on anyway, so its sinks are ahead of any savepoint.
     if job is not None and job.is_ahead_of(batch) and not job.is_running():
-        _tell_of_repeats(job, batch)
+        _warn_of_repeats(job, batch)
 
 
 def save_checkpoint(
@@ -120,7 +122,7 @@ def save_checkpoint(
     operator: int | str | None = None,
     mode: str = "error",
 ) -> tuple[JobAtRest | None, int | None]:
-    """Write a savepoint as `take_savepoint` does; return the job, if there is one, and the micro-batch."""
+    """Write a savepoint as `take_savepoint` does; return the job, or None, and the micro-batch."""
     location = location_of(checkpoint, spark)
     job, target = job_at(location, spark), savepoint_location_in(spark, path)
     if job is not None and job.has(target):
@@ -143,7 +145,7 @@ def save_checkpoint(
     return job, manifest.batch_id
 
 
-def _tell_of_repeats(job: JobAtRest, batch_id: int | None) -> None:
+def _warn_of_repeats(job: JobAtRest, batch_id: int | None) -> None:
     warnings.warn(
         f"sinks of the job in {str(job.path)!r} have written more than the savepoint has, which is of "
         f"micro-batch {batch_id}: a job that begins with it writes that again; to avoid this, start the "
@@ -153,11 +155,13 @@ def _tell_of_repeats(job: JobAtRest, batch_id: int | None) -> None:
 
 
 def frames_of(state: CheckpointState) -> Frames:
-    """Read all of an operator in the columns of a savepoint."""
-    record = attrs.evolve(state.record, dropped={})  # a savepoint has nothing of them
+    """Read all state of an operator in the columns of a savepoint."""
+    record = attrs.evolve(
+        state.record, dropped={}
+    )  # a savepoint lacks states that are being dropped
     states = {}
     for info in describe_states(record, state.operator_id):
-        # All key groups have the same broadcast state, so a savepoint takes that of one.
+        # All key groups have the same broadcast state, so a savepoint takes it from one.
         only = min(state.registry.served_at, default=None) if info.kind == "broadcast" else None
         reader = StateReader(StateRows.of(record, info, saved=True), None, only=only)
         states[info.name] = frame_of_groups(state, reader)
@@ -248,8 +252,8 @@ def _save_rows(
 
 @contextmanager
 def _timestamps_in_micros(spark: SparkSession) -> Iterator[None]:
-    """Have Spark write timestamps in the form that all tools read."""
-    # Only the session has this setting, a write has not.
+    """Let Spark write timestamps in the form that all tools read."""
+    # Spark's default is INT96; a writer has no option for it, only the session has.
     former = spark.conf.get(_TIMESTAMPS, None)
     spark.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
     try:
@@ -268,8 +272,8 @@ def read_saved_frames(
 
     Args:
         spark: Any session that reaches the directory.
-        directory: The savepoint.
-        uid: The uid of the operator; None for the only operator.
+        directory: The savepoint, already opened.
+        uid: The uid of the operator; None reads the only operator.
 
     Raises:
         UnknownStateError: There is no such operator.

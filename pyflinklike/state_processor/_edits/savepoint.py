@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Savepoint`: state as DataFrames that can be edited, written, and given to a query to begin with."""
+"""`Savepoint` gives state as DataFrames to edit and write, or for a query to begin with."""
 
 from __future__ import annotations
 
@@ -58,16 +58,20 @@ class Savepoint(Mapping[str, DataFrame]):
     """The state of queries as DataFrames that can be edited: begin with `read` or `new`.
 
     A savepoint is a mapping from the names of states to DataFrames with the columns of
-    `read_state` (stamps as ms, instants as structs).  It is immutable: each verb returns another
-    savepoint, and nothing runs before `write`.  Verbs for states need a savepoint of one operator;
-    `operator(uid)` returns one of several.
+    `read_state` (stamps as ms, instants as structs).  It is immutable: each method returns another
+    savepoint, and Spark computes no state before `write`.  Methods for states need a savepoint of
+    one operator; `operator(uid)` returns one of several.
+
+        savepoint = Savepoint.read(spark, "/checkpoints/visits")
+        renamed = savepoint.rename_state("count", "visits").remove_timers("processing_time")
+        renamed.write("/savepoints/visits")
 
     Args:
-        spark: The session.
+        spark: The session that reads and writes.
         operators: The record, states and timers of each operator, by uid.
-        manifest: The manifest, which tells the batch of the savepoint.
+        manifest: The manifest, with the batch of the savepoint.
         edited: The uid and name of each state whose rows must be checked.
-        misfits: The rows for which a verb has no answer.
+        misfits: The rows for which an edit has no result.
     """
 
     spark: SparkSession
@@ -111,7 +115,7 @@ class Savepoint(Mapping[str, DataFrame]):
         """Make an empty savepoint, which `with_state` fills.
 
         Args:
-            spark: The session.
+            spark: The session that writes the savepoint.
             key: The key columns as DDL, such as "user string".
             uid: The uid of the operator that begins with the savepoint.
 
@@ -208,8 +212,8 @@ class Savepoint(Mapping[str, DataFrame]):
         """
         changed = transform(self[state])
         if not isinstance(changed, DataFrame):
-            msg = f"transform_state takes a function that gives a DataFrame, got {short_repr(changed)}"
-            raise DeclarationTypeError(f"{msg}; return it")
+            msg = f"transform_state takes a function that returns a DataFrame, got {short_repr(changed)}"
+            raise DeclarationTypeError(f"{msg}; return the changed DataFrame")
         frames = self.only()
         frame = fit_rows(frames.record, state, changed)
         return self._with(attrs.evolve(frames, states={**frames.states, state: frame}), state)
@@ -223,7 +227,7 @@ class Savepoint(Mapping[str, DataFrame]):
         """
         frame, frames = self[state], self.only()
         if new_name in frames.states:
-            msg = f"savepoint: names of states differ, got {new_name!r} for {state!r}"
+            msg = f"savepoint: another state has the name {new_name!r}, got it for {state!r}"
             raise DeclarationValueError(f"{msg}; remove_state() the other one first")
         without = self.remove_state(state).only()
         said = {**without.record.states, new_name: frames.record.states[state]}
@@ -254,15 +258,15 @@ class Savepoint(Mapping[str, DataFrame]):
 
         Args:
             descriptor: The descriptor of a state or store.
-            rows: The key columns and the columns that `read_state` shows of the kind: `value`;
+            rows: The key columns and the columns that `read_state` shows for the kind: `value`;
                 `user_key`; `position`; `store_key` with the times of its entries.  With a TTL
                 there may be a `stamp` (ms); entries without one are stamped when a query begins
                 with them.
             order_by: The columns that order the elements of a list without a `position`, or the
                 elements to fold.
-            from_elements: For reducing and aggregating state: whether `value` is an element, of
-                which a key may have many.  The descriptor's function then folds the elements to
-                the value or the accumulator, and the latest `stamp` of a key counts.
+            from_elements: For reducing and aggregating state: True if `value` is an element, and a
+                key may have many rows.  The descriptor's function then folds the elements to the
+                value or the accumulator, and the latest `stamp` of a key counts.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: Columns are missing or have other types.
@@ -283,8 +287,8 @@ class Savepoint(Mapping[str, DataFrame]):
 
         Args:
             state: The name of the state.
-            ttl: The new TTL.
-            stamp: The stamp in ms of entries without one; by default the time at which a query
+            ttl: The TTL that a query will declare for the state.
+            stamp: The stamp in ms for entries without a stamp; by default the time at which a query
                 begins with them.
 
         Raises:
@@ -308,12 +312,13 @@ class Savepoint(Mapping[str, DataFrame]):
     ) -> Savepoint:
         """Return a savepoint in which the values of a state have another type.
 
-        Types that [grow](../how-to/migrate-state.md#change-a-type) need no savepoint.
+        A type change that [schema evolution](../how-to/migrate-state.md#change-a-type) allows needs
+        no savepoint.
 
         Args:
             state: The name of the state.
-            type_info: The new type of the values; of a list's elements or a map's values.
-            lossy: Whether values may lose digits, and rows fields.  Otherwise the new type must
+            type_info: The new type of the values, of a list's elements, or of a map's values.
+            lossy: Whether values may lose digits, and rows may lose fields.  If not, the new type must
                 hold every value unchanged: `INT` holds the 3 of a `LONG`, but not the 3.5 of a
                 `DOUBLE`.  A value beyond the range of the new type is refused in both cases.
 
@@ -366,9 +371,9 @@ class Savepoint(Mapping[str, DataFrame]):
                 as a whole.  "error" refuses such an entry when the savepoint is written.
 
         Raises:
-            DeclarationValueError: The key columns or the declarations of a state differ, the
-                `max_parallelism` of both differs and a store has the scope "partition", or
-                `on_conflict` is none of these.
+            DeclarationValueError: The key columns or the declarations of a state differ, a store has
+                the scope "partition" but the `max_parallelism` of both differs, or `on_conflict` is
+                another word.
         """
         frames, misfits = merge_operators(self.only(), other.only(), on_conflict)
         return self._with(frames, *frames.states, misfits=(*other.misfits, *misfits))
@@ -392,8 +397,8 @@ class Savepoint(Mapping[str, DataFrame]):
                 store; "concat" is for lists and keeps the order of the old keys.  A function folds
                 two values: an `AggregateFunction`, whose `merge` is called, a `ReduceFunction`, or
                 any callable; the state's own function is one.
-            drop: Whether state and timers of keys that the mapping does not have are dropped; by
-                default they are refused.
+            drop: Whether to drop the state and timers of keys that the mapping does not have; by
+                default such keys are refused.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong, or a store belongs
@@ -406,7 +411,7 @@ class Savepoint(Mapping[str, DataFrame]):
         return self._with(frames, *frames.states, misfits=misfits)
 
     def split(self, condition: Column, uid: str) -> Savepoint:
-        """Return a savepoint in which keys that meet a condition have an operator of their own.
+        """Return a savepoint in which keys that meet a condition have another operator.
 
         Each key is in one of the two operators.  State that belongs to no key, such as broadcast
         state, is in both.
@@ -432,8 +437,8 @@ class Savepoint(Mapping[str, DataFrame]):
         for name in frames.states:
             declaration = rows_of(frames.record, name).declaration
             if declaration.per_group and not declaration.is_replicated:
-                msg = f'split goes by key, got the store {name!r} of scope "partition", which has'
-                raise DeclarationValueError(f"{msg} none; remove_state() it first")
+                msg = f'split divides state by key, got the store {name!r} of scope "partition"'
+                raise DeclarationValueError(f"{msg}, which has no keys; remove_state() it first")
 
     # Operators
 
@@ -476,7 +481,7 @@ class Savepoint(Mapping[str, DataFrame]):
         """
         frames = self.operator(uid).operators[uid]
         if new_uid in self.operators:
-            msg = f"savepoint: uids differ, got {new_uid!r} for {uid!r}"
+            msg = f"savepoint: another operator has the uid {new_uid!r}, got it for {uid!r}"
             raise DeclarationValueError(f"{msg}; remove_operator() the other one first")
         identity = attrs.evolve(frames.record.identity, name=new_uid)
         renamed = attrs.evolve(frames, record=attrs.evolve(frames.record, identity=identity))
@@ -495,8 +500,8 @@ class Savepoint(Mapping[str, DataFrame]):
 
         Raises:
             DeclarationValueError: The mode does not allow replacing what is at the path.
-            StateValueError: A value does not fit its type, an entry has several rows, or a verb has
-                no answer for a value or key.
+            StateValueError: A value does not fit its type, an entry has several rows, or an edit has
+                no result for a value or key.
         """
         self.check()
         save(
@@ -507,13 +512,13 @@ class Savepoint(Mapping[str, DataFrame]):
         )
 
     def check(self) -> None:
-        """Check that each value fits, each entry has one row, and each verb an answer.
+        """Check that each value fits, each entry has one row, and each edit has a result.
 
-        The check runs jobs of Spark.
+        The check runs Spark jobs.
 
         Raises:
-            StateValueError: A value does not fit its type, an entry has several rows, or a verb has
-                no answer for a value or key.
+            StateValueError: A value does not fit its type, an entry has several rows, or an edit has
+                no result for a value or key.
         """
         for each in self.misfits:
             each.refuse()
@@ -528,10 +533,10 @@ class Savepoint(Mapping[str, DataFrame]):
         """Return the only operator.
 
         Raises:
-            DeclarationValueError: There are several operators, or none.
+            DeclarationValueError: There is not exactly one operator.
         """
         if len(self.operators) != 1:
-            msg = f"states are of one operator, got a savepoint of {list(self.operators)}"
+            msg = f"this needs a savepoint of one operator, got operators {list(self.operators)}"
             raise DeclarationValueError(f"{msg}; choose one with operator(uid)")
         return next(iter(self.operators.values()))
 

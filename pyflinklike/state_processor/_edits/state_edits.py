@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edits of states in a savepoint, which change an operator's record and DataFrames together.
+"""Edits states of a savepoint; an edit changes an operator's record and DataFrames together.
 
-Nothing is computed by an edit.  Rows for which a verb has no answer are kept as a query for them, and
-the rows of edited states are checked, when the savepoint is used.
+An edit runs no Spark job.  An edit that may fail for some rows keeps a query for these rows.  When the
+savepoint is used, these queries run, and the rows of edited states are checked.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _OPTIONAL = frozenset(("stamp", STREAM_TIME, "key_group", "valid_to", "window_en
 
 
 def rows_of(record: OperatorRecord, name: str) -> StateRows:
-    """Return the form that the rows of a state have in a savepoint.
+    """Return the description of a state's rows in a savepoint.
 
     Raises:
         UnknownStateError: There is no such state.
@@ -99,10 +99,10 @@ def with_declarations(
 
 
 def of_descriptor(descriptor: Any) -> dict[str, Any]:
-    """Return what a record says of a state or store with this descriptor.
+    """Return the declaration that a record has for a state or store with this descriptor.
 
     Raises:
-        DeclarationTypeError: `descriptor` is no descriptor.
+        DeclarationTypeError: `descriptor` is not a descriptor.
     """
     if isinstance(descriptor, StoreDescriptor):
         return describe_store(descriptor)
@@ -131,7 +131,7 @@ def fit_rows(
     if rows.info.kind == "list" and "position" not in frame.columns:
         frame = _number_elements(rows, frame, order_by)
     if "key_group" in entry_of(rows) and "key_group" not in frame.columns:
-        msg = f'{rows.info.name!r} is a store of scope "partition", whose entries have a key_group'
+        msg = f'{rows.info.name!r} is a store of scope "partition", whose entries need a key_group'
         raise DeclarationValueError(f"{msg}, got columns {frame.columns}; add it")
     if rows.info.kind == "lru":
         frame = _rank_uses(rows, frame)
@@ -163,7 +163,7 @@ def fold_elements(
     folding = _make_adding(descriptor, record.time_zone)
     needed = [*rows.keys.names, "value"]
     if not {*needed} <= {*frame.columns}:
-        msg = f"{what}: elements have the columns {needed}, got {frame.columns}"
+        msg = f"{what}: elements must have the columns {needed}, got {frame.columns}"
         raise DeclarationValueError(f"{msg}; select() them")
     if folding.time_zone is None:
         field = spark_schema(rows.schema)["value"]
@@ -196,7 +196,7 @@ def _number_elements(
     rows: StateRows, frame: DataFrame, order_by: Sequence[str] | str | None
 ) -> DataFrame:
     if not order_by:
-        msg = f"state {rows.info.name!r}: elements of a list have an order, got no column position"
+        msg = f"state {rows.info.name!r}: elements of a list need an order, got no column position"
         raise DeclarationValueError(f"{msg}; give order_by=<column>")
     by = Window.partitionBy(*map(quote, rows.keys.names))
     by = by.orderBy(*map(quote, _names_of(order_by)))
@@ -228,7 +228,7 @@ def _in_columns(schema: pa.Schema, frame: DataFrame, what: str) -> DataFrame:
     for field in spark_schema(schema).fields:
         if field.name not in frame.columns:
             if field.name not in _OPTIONAL:
-                msg = f"{what}: it has the columns {schema.names}, got {frame.columns}"
+                msg = f"{what}: rows must have the columns {schema.names}, got {frame.columns}"
                 raise DeclarationValueError(f"{msg}; add {field.name!r}")
             chosen.append(F.lit(None).cast(field.dataType).alias(field.name))
             continue
@@ -273,25 +273,25 @@ def cast_values(
     """Cast the values of a state of an operator to another type.
 
     Args:
-        frames: The operator.
+        frames: The operator that has the state.
         name: The name of the state.
-        type_info: The new type of a value; of a list's elements or a map's values.
-        lossy: Whether values may lose digits, and rows fields.
+        type_info: The new type of the values, of a list's elements, or of a map's values.
+        lossy: Whether values may lose digits, and rows may lose fields.
 
     Returns:
         The changed operator, and the values that cannot be cast.
 
     Raises:
         UnknownStateError: There is no such state.
-        DeclarationTypeError: The state has no values, one of the types is pickled, or Spark has no
-            such cast.
+        DeclarationTypeError: The state has no values, one of the types is pickled, or Spark cannot
+            cast between the types.
     """
     require_type(type_info, "type_info")
     rows, what = rows_of(frames.record, name), f"state {name!r}"
     stored = type_of(rows.declaration.value) if rows.declaration.value else None
     if stored is None or stored.is_pickled or type_info.is_pickled:
         msg = f"{what}: cast_state takes values of types that are not pickled, got {stored!r}"
-        raise DeclarationTypeError(f"{msg} to {type_info!r}; move them in the function")
+        raise DeclarationTypeError(f"{msg} to {type_info!r}; convert them in the function")
     said = {**frames.record.states[name], "value": type_info.signature}
     record = with_declarations(frames.record, {**frames.record.states, name: said})
     wanted = spark_schema(rows_of(record, name).schema)["value"].dataType
@@ -301,7 +301,7 @@ def cast_values(
         cast = frame.withColumn("value", as_type(value, kind, wanted))
         unfit = frame.where(differs_as(value, kind, wanted, lossy=lossy))
     except AnalysisException as error:
-        msg = f"{what}: cast_state takes what Spark can cast, got {stored!r} to {type_info!r}"
+        msg = f"{what}: Spark cannot cast the values, got {stored!r} to {type_info!r}"
         raise DeclarationTypeError(f"{msg}; use transform_state() and with_state()") from error
     states = {**frames.states, name: _same_columns(cast, frame)}
     rule = f"{what}: values must be {'in the range' if lossy else 'values'} of {type_info!r}"
@@ -318,22 +318,24 @@ def _same_columns(frame: DataFrame, like: DataFrame) -> DataFrame:
     return frame.select(*map(quote, like.columns))
 
 
-# Folds of values by a user's function: Spark brings the rows of an entry together, sorted and
-# numbered, so a task holds one value of one entry at a time
+# Folding values with a user's function
+#
+# Spark brings the rows of an entry together, sorted and numbered, so a task holds one value at a time.
 
 _NUMBER, _COUNT = "__number", "__count"
 
 
 @attrs.frozen
 class Folding:
-    """The rules by which several values become one.
+    """The functions by which several values become one.
 
     Args:
-        what: Names the state in messages.
+        what: The name of the state in messages.
         kind: The type of the result.
         begin: Makes the result from the first value.
         go_on: Makes the next result from the result so far and one more value.
-        time_zone: The zone in which a function sees instants; None if the values are of `kind`.
+        time_zone: The zone in which a function sees instants; None if the values have the type
+            `kind`.
     """
 
     what: str
@@ -344,14 +346,14 @@ class Folding:
 
 
 def _make_adding(descriptor: Any, time_zone: str) -> Folding:
-    """Return how elements become a reducing state's value or an aggregating state's accumulator.
+    """Return the folding of elements to a reducing state's value or aggregating state's accumulator.
 
     Args:
         descriptor: The descriptor of the state.
         time_zone: The zone in which an aggregating function sees instants.
 
     Raises:
-        DeclarationTypeError: The state is neither.
+        DeclarationTypeError: The state is neither reducing nor aggregating.
     """
     what = f"state {descriptor.name!r}"
     if isinstance(descriptor, ReducingStateDescriptor):
@@ -373,7 +375,7 @@ def _make_adding(descriptor: Any, time_zone: str) -> Folding:
 
 
 def make_merging(name: str, kind: TypeInformation, function: Any) -> Folding:
-    """Return how the values of several keys become one.
+    """Return the folding of the values of several keys to one value.
 
     Args:
         name: The name of the state.
@@ -382,7 +384,7 @@ def make_merging(name: str, kind: TypeInformation, function: Any) -> Folding:
             of two values.
 
     Raises:
-        DeclarationTypeError: `function` is none of these.
+        DeclarationTypeError: `function` is another object.
     """
     if isinstance(function, AggregateFunction):
         return Folding(f"state {name!r}", kind, _same, _returning("merge", function))
@@ -395,7 +397,7 @@ def _same(value: Any) -> Any:
 
 
 def _returning(method: str, function: Any) -> Callable[[Any, Any], Any]:
-    """Return a method of a user's function, which refuses to give None."""
+    """Return a method of a user's function that raises if the method returns None."""
     call = getattr(function, method)
 
     def fold(first: Any, second: Any) -> Any:
@@ -414,9 +416,9 @@ def fold_rows(
 
     Args:
         frame: The rows, with a column `value`.
-        by: The columns in which rows are equal.
+        by: The columns that are equal in the rows to fold.
         order: The order in which values are folded.
-        folding: How values become one.
+        folding: The functions by which several values become one.
     """
     same = Window.partitionBy(*map(quote, by))
     numbered = frame.withColumns(
@@ -438,7 +440,7 @@ class _FoldJob:
     by: tuple[str, ...]
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        # Lives across record batches, which may cut an entry in two.
+        # Kept from one record batch to the next, since the rows of an entry may be in both.
         value = None
         for batch in batches:
             elements = self._elements(batch.column(batch.num_columns - 3))
@@ -470,7 +472,7 @@ class _FoldJob:
         try:
             return self.folding.kind.freeze(value)
         except StateValueError as error:
-            msg = f"{self.folding.what}: {error}, which its function gave for "
+            msg = f"{self.folding.what}: {error}, which its function returned for "
             raise StateValueError(f"{msg}{self._whose(batch, at)}") from error
 
     def _whose(self, batch: Any, at: int) -> str:
@@ -488,12 +490,12 @@ class _FoldJob:
 
 @attrs.frozen(eq=False)
 class Misfits:
-    """Rows for which a verb has no answer.
+    """Rows for which an edit has no result.
 
     Args:
-        rows: The rows; there should be none.
+        rows: A query for the rows, whose result should be empty.
         rule: The rule that the rows break, for the message.
-        remedy: The advice of the message.
+        remedy: The advice at the end of the message.
     """
 
     rows: DataFrame
@@ -501,10 +503,10 @@ class Misfits:
     remedy: str
 
     def refuse(self) -> None:
-        """Refuse the first of the rows, if there is any; this runs a job of Spark.
+        """Check that there are no such rows; this runs a Spark job.
 
         Raises:
-            StateValueError: There is a row.
+            StateValueError: There is a row; the message shows the first.
         """
         row = self.rows.first()
         if row is not None:
@@ -522,7 +524,7 @@ def refuse_several(frame: DataFrame, rows: StateRows) -> None:
     several = frame.groupBy(*map(quote, names)).count().where("count > 1").first()
     if several is not None:
         found = {name: several[name] for name in names}
-        msg = f"state {rows.info.name!r}: an entry has one row, got {several['count']} of {found}"
+        msg = f"state {rows.info.name!r}: an entry must have one row, got {several['count']} of {found}"
         raise StateValueError(f"{msg}; aggregate them first")
 
 

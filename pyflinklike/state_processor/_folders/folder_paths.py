@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of files, on this machine or on a file system that a host reaches: HDFS, an object store.
+"""Paths of files on this machine, or on a file system that a host reaches: HDFS, an object store.
 
 A host asks little of a remote file system, so that the rules of HDFS and of object stores are enough:
 
@@ -45,10 +45,10 @@ class Listed(NamedTuple):
     """An entry of a folder.
 
     Args:
-        name: Its name in the folder.
+        name: The name of the entry in the folder.
         time: When it was written, in ms since 1970 by the clock of the file system.
-        is_folder: Whether it is a folder.
-        size: The number of bytes of a file, 0 for a folder.
+        is_folder: Whether the entry is a folder.
+        size: The number of bytes of a file; 0 for a folder.
     """
 
     name: str
@@ -69,10 +69,10 @@ class FileSystem(Protocol):
         Args:
             path: The address of the file.
             contents: The bytes of the whole file.
-            newer_than: A time in ms.  If the file system can set times, the file's is later.
+            newer_than: A time in ms.  If the file system can set times, the file gets a later one.
 
         Returns:
-            The time of the file in ms; None if there is a file already, which stays as it is.
+            The time of the file in ms; None if there is a file already, which does not change.
         """
 
     def read(self, path: str) -> bytes | None:
@@ -174,12 +174,7 @@ class RemotePath:
         self._version = None
 
     def create(self, contents: bytes, newer_than: int = 0) -> int | None:
-        """Create the file, whole, and return its time in ms; None if there is a file already.
-
-        Args:
-            contents: The bytes of the whole file.
-            newer_than: As for `FileSystem.create`.
-        """
+        """Create the file whole, as `FileSystem.create` does, and return its time in ms or None."""
         return self._system.create(self._address, contents, newer_than)
 
     def times(self) -> dict[str, int]:
@@ -264,7 +259,7 @@ class RemotePath:
 
 
 def _version_of(found: str, name: str) -> int | None:
-    """Return which version of the file a name in its folder is; None for other files."""
+    """Return the version of the file `name` that an entry of its folder is, or None."""
     if found == name:
         return 0
     behind = found.removeprefix(f"{name}.")
@@ -275,8 +270,9 @@ FolderPath = Path | RemotePath
 """A path of a file or folder, on this machine or on a remote file system."""
 
 
-# Small files, whole or absent.  On this machine a file is replaced by a renaming, and elsewhere by
-# another version of it.
+# Small files, which readers find whole or not at all
+#
+# On this machine a rename replaces a file.  Elsewhere another version of the file replaces it.
 
 
 def write_json(path: FolderPath, contents: dict[str, Any]) -> None:
@@ -303,10 +299,10 @@ def rename_durably(hidden: Path, path: Path) -> None:
     """Rename a written file when its contents are on the disk.
 
     Args:
-        hidden: The path to which it was written.
-        path: Its final path.
+        hidden: The path to which the file was written.
+        path: The final path of the file.
     """
-    # Before the renaming: after a power cut a name without contents could be there.
+    # Contents first, then the name: a power cut in between must not leave a name without contents.
     _sync(hidden, os.O_RDWR)
     hidden.replace(path)
     _sync(path.parent, os.O_RDONLY)
@@ -321,7 +317,7 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def remove_folder(path: FolderPath) -> None:
-    """Remove a folder; who is killed meanwhile leaves none that looks like a damaged one.
+    """Remove a folder; if the process is killed meanwhile, the rest does not look like a folder.
 
     Args:
         path: The path of the folder, which may be gone.
@@ -329,7 +325,7 @@ def remove_folder(path: FolderPath) -> None:
     if isinstance(path, RemotePath):
         path.remove_folder()
         return
-    # Renamed in one step first.
+    # A rename is one step, so other processes see the whole folder or no folder.
     gone = path.with_name(f".removed-{uuid.uuid4()}")
     if path.exists():
         path.rename(gone)
@@ -340,13 +336,13 @@ def read_file(path: FolderPath) -> bytes:
     """Read a file that was written once, and not by `write_json`.
 
     Raises:
-        FileNotFoundError: There is none.
+        FileNotFoundError: The file does not exist.
     """
     return path.read_once() if isinstance(path, RemotePath) else path.read_bytes()
 
 
 def read_json(path: FolderPath) -> dict[str, Any] | None:
-    """Read what `write_json` wrote; None if there is no such file.
+    """Read the contents that `write_json` wrote, or return None if the file does not exist.
 
     Raises:
         CorruptStateError: The file is damaged.
@@ -366,7 +362,7 @@ def read_json(path: FolderPath) -> dict[str, Any] | None:
 
 def _damage_error(path: FolderPath) -> CorruptStateError:
     return CorruptStateError(
-        f"a job's folder has files as they were written, got a damaged one, {str(path)!r}; "
+        f"a job's folder must have its files as they were written, got a damaged one, {str(path)!r}; "
         "restore the folder from a copy, or begin anew with another execution.checkpointing.dir"
     )
 

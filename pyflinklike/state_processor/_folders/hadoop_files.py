@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files on any file system that Hadoop knows, reached through the driver's JVM.
+"""Reads and writes files on any file system that Hadoop knows, through the driver's JVM.
 
-Spark keeps its checkpoint there with the same classes, configuration and credentials.  How a new file
-appears is told by what the file system can do:
+Spark keeps its checkpoint there with the same classes, configuration and credentials.  A new file must
+appear whole, and must not replace another.  The abilities of the file system decide how that is done:
 
 | file system                                 | a new file                                              |
 |---------------------------------------------|---------------------------------------------------------|
-| one whose uploads can be broken off (`s3a`) | is uploaded, and is there when the upload is complete    |
-| every other one (HDFS, viewfs, `abfss`)     | is written under a hidden name, and gets its own by a renaming that replaces nothing |
+| one whose uploads can be aborted (`s3a`)    | is uploaded, and is visible when the upload is complete |
+| all others (HDFS, viewfs, `abfss`)          | is written under a hidden name, then renamed without replacing a file |
 
-Through Spark Connect there is no JVM, and so no such files.
+A program of Spark Connect has no JVM, so it reaches no such files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pyflinklike.state_processor._folders.folder_paths import (
 __all__ = ["HadoopFiles", "folder_path", "for_spark", "is_remote_address", "temporary_folder"]
 
 _UPLOADS = "fs.capability.outputstream.abortable"
-"""What Hadoop says of a file system whose new files appear when they are closed, and not before."""
+"""Hadoop's name for the ability to abort an upload: a new file appears only when it is closed."""
 _KINDS: dict[str, type[OSError]] = {
     "org.apache.hadoop.fs.FileAlreadyExistsException": FileExistsError,
     "java.io.FileNotFoundException": FileNotFoundError,
@@ -52,16 +52,16 @@ _SCHEME = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def is_remote_address(path: str) -> bool:
-    """Return whether a path has a scheme that is not that of this machine's files."""
+    """Return whether a path has a scheme other than `file:`."""
     return _SCHEME.match(path) is not None
 
 
 def folder_path(spark: SparkSession | None, path: str) -> FolderPath:
-    """Return the path of a folder: of this machine, or of a file system of Hadoop if it has a scheme.
+    """Return the path of a folder on this machine, or on a file system of Hadoop if it has a scheme.
 
     Args:
-        spark: A session that has a JVM; None will do for a path on this machine.
-        path: The path, or the address.
+        spark: A session that has a JVM; a path on this machine needs none.
+        path: The path or address of the folder.
 
     Raises:
         SparkSetupError: Hadoop does not know the file system, or cannot use it.
@@ -74,7 +74,7 @@ def folder_path(spark: SparkSession | None, path: str) -> FolderPath:
 
 
 def temporary_folder(spark: SparkSession, parent: str) -> RemotePath:
-    """Make a folder that goes when the driver's JVM ends.
+    """Make a folder that Hadoop deletes when the driver's JVM ends.
 
     Args:
         spark: A session that has a JVM.
@@ -91,7 +91,7 @@ def temporary_folder(spark: SparkSession, parent: str) -> RemotePath:
 
 
 def for_spark(path: FolderPath) -> str:
-    """Return the address by which Spark finds a path, whatever file system it takes by default."""
+    """Return the address at which Spark finds a path, with any default file system."""
     return f"file://{path}" if isinstance(path, Path) else str(path)
 
 
@@ -119,19 +119,19 @@ class HadoopFiles:
             self._context = self._hadoop.FileContext.getFileContext(path.toUri(), configuration)
         except Exception as error:
             raise _refusal(address, error) from error
-        # Java's enums within classes have a name that Python cannot write.
+        # The "$" in the name of Java's nested enum is no letter of a Python name.
         kinds = getattr(self._hadoop, "Options$Rename")
         self._replace_nothing = gateway.new_array(kinds, 1)
         self._replace_nothing[0] = kinds.NONE
 
     def whole(self, address: str) -> str:
-        """Return an address with its authority, which the configuration may tell."""
+        """Return an address with its authority, which may come from the configuration."""
         files = self._files
         whole = self._path(address).makeQualified(files.getUri(), files.getWorkingDirectory())
         return str(whole.toString()).rstrip("/")
 
     def create(self, path: str, contents: bytes, newer_than: int) -> int | None:
-        """Create a file that appears when it is whole, and return its time; None if there is one already."""
+        """Create a file that appears when it is whole; return its time, or None if it exists already."""
         try:
             if self._takes_uploads:
                 self._write(path, contents, replaces=False)
@@ -146,6 +146,7 @@ class HadoopFiles:
         hidden = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
         try:
             self._write(hidden, contents, replaces=True)
+            # Spark's file source takes files in the order of their times.
             if self._time_of(hidden) <= newer_than:
                 with _errors_of(path):
                     self._files.setTimes(self._path(hidden), newer_than + 1, -1)
@@ -160,14 +161,14 @@ class HadoopFiles:
             return int(self._files.getFileStatus(self._path(path)).getModificationTime())
 
     def _write(self, path: str, contents: bytes, *, replaces: bool) -> None:
-        # Not closed where it fails: that would end an upload with what there is of it.
+        # If a write fails, the stream stays open: closing it would complete the upload of a part.
         with _errors_of(path):
             stream = self._files.create(self._path(path), replaces)
             stream.write(contents)
             stream.close()
 
     def read(self, path: str) -> bytes | None:
-        """Return all of a file; None if there is none."""
+        """Return the bytes of a file, or None if it does not exist."""
         try:
             with _errors_of(path):
                 stream = self._files.open(self._path(path))
@@ -179,7 +180,7 @@ class HadoopFiles:
             return None
 
     def entries(self, path: str) -> list[Listed]:
-        """Return what is in a folder; nothing if there is none."""
+        """Return the entries of a folder; an empty list if it does not exist."""
         try:
             with _errors_of(path):
                 return [_entry_of(each) for each in self._files.listStatus(self._path(path))]
@@ -187,7 +188,7 @@ class HadoopFiles:
             return []
 
     def status(self, path: str) -> Listed | None:
-        """Return what a folder says of an entry; None if there is none."""
+        """Return the entry of a path in its folder, or None if it does not exist."""
         try:
             with _errors_of(path):
                 return _entry_of(self._files.getFileStatus(self._path(path)))
@@ -210,10 +211,10 @@ class HadoopFiles:
             self._files.deleteOnExit(self._path(path))
 
     def rename(self, path: str, other: str) -> None:
-        """Rename a file or folder; nothing is at the other path.
+        """Rename a file or folder to a path that does not exist.
 
         Raises:
-            OSError: The file system has not done it.
+            OSError: The file system did not rename it.
         """
         with _errors_of(path):
             is_done = self._files.rename(self._path(path), self._path(other))
@@ -225,14 +226,14 @@ class HadoopFiles:
         """Copy a file to a path on this machine.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The file does not exist.
         """
         with _errors_of(path):
             here = self._path(f"file://{local}")
             self._files.copyToLocalFile(False, self._path(path), here, True)
 
     def copy_there(self, local: str, path: str) -> None:
-        """Copy a file on this machine, in place of one that is there."""
+        """Copy a file from this machine, and replace the file at the path."""
         with _errors_of(path):
             here = self._path(f"file://{local}")
             self._files.copyFromLocalFile(False, True, here, self._path(path))
@@ -253,11 +254,11 @@ def _entry_of(found: Any) -> Listed:
 
 @contextmanager
 def _errors_of(path: str) -> Iterator[None]:
-    """Raise Java's errors as Python's of files."""
+    """Raise Java's errors as Python's `OSError` and its subclasses."""
     try:
         yield
     except Exception as error:
-        # py4j's class of such errors is not named: the client of Spark Connect comes without py4j.
+        # py4j's error class cannot be imported here: the client of Spark Connect comes without py4j.
         thrown = getattr(error, "java_exception", None)
         if thrown is None:
             raise
@@ -272,7 +273,7 @@ def _refusal(address: str, error: Exception) -> SparkSetupError:
     reason = str(error if thrown is None else thrown.getMessage() or thrown)
     package = _PACKAGES.get(scheme)
     if "No AbstractFileSystem" in reason or "fs.AbstractFileSystem" in reason:
-        # Without it Spark writes its checkpoint by renamings that replace no file, and does not notice.
+        # Without this setting Spark falls back to a rename that does not replace a file, silently.
         remedy = (
             f"set spark.hadoop.fs.AbstractFileSystem.{scheme}.impl to the class that its maker names, "
             "which Spark's checkpoints need, too"

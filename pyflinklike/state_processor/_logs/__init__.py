@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs of key groups as columns: the contents of states, without their program or a host.
+"""Reads logs of key groups as columns, without the program that wrote them and without a host.
 
-No object is made for an entry.
+The entries stay in Arrow's columns from the log to the result; no Python object is made for an entry.
 """

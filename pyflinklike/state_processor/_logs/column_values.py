@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns in the types that other tools know, and back, by the type that values were declared with.
+"""Converts stored columns to types that other tools know, and back, by the declared type.
 
 | declared | shown | in a savepoint |
 |---|---|---|
@@ -11,9 +11,9 @@
 
 All other types are the same in Arrow, Parquet and Spark.
 
-Anybody may have edited the columns of a savepoint.  So on the way back they are checked as a
-function's values are: numbers in range, no null where None is no value, one form for equal keys.
-Nothing is unpickled.
+A user may have edited the columns of a savepoint.  So on the way back they are checked as a
+function's values are: numbers are in range, a null is refused if None is not a value of the type, and
+equal keys have one form.  No value is unpickled.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
 
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-"""The type in which points in time are shown."""
+"""The type of all points in time that readers show."""
 _MICROS = 1_000_000
 _LAST_SECOND = 2**63 // _MICROS - 1
 
@@ -63,7 +63,7 @@ def type_to_show(declared: TypeInformation, *, saved: bool = False) -> Any:
     """Return the Arrow type in which values of a type are shown.
 
     Args:
-        declared: Type of the values.
+        declared: The type of the values.
         saved: Whether they are for a savepoint, which loses nothing.
     """
     if isinstance(declared, InstantTypeInfo):
@@ -82,11 +82,11 @@ def type_to_show(declared: TypeInformation, *, saved: bool = False) -> Any:
 
 
 def show_column(column: Any, declared: TypeInformation, *, saved: bool = False) -> Any:
-    """Return a stored column as it is shown, in the `type_to_show`.
+    """Convert a stored column to its `type_to_show`.
 
     Args:
         column: An Arrow array, as stored.
-        declared: Type of the values.
+        declared: The type of the values.
         saved: Whether they are for a savepoint.
     """
     kind = type_to_show(declared, saved=saved)
@@ -177,10 +177,10 @@ def store_column(
 
     Args:
         column: An Arrow array, of the `type_to_show` or a type that can be cast to it.
-        declared: Type of the values.
-        what: Name of the state, for messages.
+        declared: The type of the values.
+        what: The name of the state, for messages.
         as_key: Whether the values are keys.
-        nullable: Whether a value may be null whatever its type says.
+        nullable: Whether a value may be null even if its type refuses None.
 
     Raises:
         StateValueError: A value does not fit the type.
@@ -188,6 +188,7 @@ def store_column(
     try:
         found = _store(column, declared)
         _refuse_nulls(found, declared, optional=not as_key and (nullable or declared.accepts_none))
+        # A cast has checked values of these types; for the others the declared type checks each.
         if declared in _AS_THEY_ARE or declared.is_pickled:
             return found
         freeze = declared.freeze_key if as_key else declared.freeze
@@ -251,7 +252,7 @@ def _store_instants(column: Any, declared: InstantTypeInfo) -> Any:
     return pa.StructArray.from_arrays([seconds, nanos], fields=list(declared.arrow_type), mask=mask)
 
 
-# Expiry by the clock of a micro-batch: the rules of TTL for Arrow's columns
+# Expiry by the clock of a micro-batch: the rules of TTL, for Arrow's columns
 
 
 _EVENT_TIME = StateTtlConfig.TtlTimeCharacteristic.EventTime.name
@@ -259,38 +260,38 @@ _EVENT_TIME = StateTtlConfig.TtlTimeCharacteristic.EventTime.name
 
 @attrs.frozen
 class BatchClock:
-    """The times that an operator was given in a micro-batch.
+    """The times that an operator had in a micro-batch.
 
     Args:
-        processing_time: Processing time in ms.
-        watermark: Watermark in ms; `MIN_WATERMARK` where there was none yet.
+        processing_time: The processing time in ms.
+        watermark: The watermark in ms; `MIN_WATERMARK` before the first watermark.
     """
 
     processing_time: int
     watermark: int = MIN_WATERMARK
 
     def now(self, ttl: Mapping[str, Any]) -> int:
-        """Return the time that a TTL goes by, in ms."""
+        """Return the time of the clock that a TTL uses, in ms."""
         return self.watermark if ttl["time"] == _EVENT_TIME else self.processing_time
 
 
 def are_alive(stamps: Any, ttl: Mapping[str, Any], clock: BatchClock) -> Any:
-    """Return a mask of the entries that are not expired; an entry without a stamp is not.
+    """Return a mask of the entries that are not expired; an entry without a stamp never expires.
 
     Args:
-        stamps: Stamps in ms; null where an entry has none.
+        stamps: The stamps in ms; null for entries without a stamp.
         ttl: The TTL as in `StateInfo.ttl`.
         clock: The clock of the micro-batch.
     """
     horizon = horizon_at(clock.now(ttl), ttl["ms"])
-    # Below 64 bits, so that Arrow cannot compare it, and before any stamp.
+    # Arrow cannot compare a horizon beyond 64 bits; no stamp is as old.
     if horizon < MIN_WATERMARK:
         return pa.repeat(pa.scalar(True), len(stamps))
     return pc.greater(stamps, pa.scalar(horizon, pa.int64())).fill_null(True)
 
 
 def expires_at(stamps: Any, ttl: Mapping[str, Any]) -> Any:
-    """Return when entries expire; null without a stamp, or if it was written at no known time."""
+    """Return when entries expire; null for entries without a stamp or without a known time."""
     last = pa.scalar(MAX_WATERMARK - ttl["ms"], pa.int64())
     known = pc.if_else(pc.equal(stamps, MAX_WATERMARK), pa.scalar(None, pa.int64()), stamps)
     within = pc.min_element_wise(known, last, skip_nulls=False)

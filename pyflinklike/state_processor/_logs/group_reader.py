@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers of a checkpoint, one key group at a time, wherever its log comes from.
+"""Readers of a checkpoint, one key group at a time, from any host's log.
 
 They give the entries of a state, the timers, the keys that have entries, or one row for each key
-with a column for each state, as Flink's table of an operator.
+with a column for each state, as the SQL connector of Flink's State Processor API does.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = [
 
 
 class GroupReader(Protocol):
-    """A reader that makes rows of key groups; it is pickled for the workers that do so."""
+    """Makes rows from the logs of key groups; it is pickled for the workers that run it."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -69,9 +69,9 @@ class GroupReader(Protocol):
         """Return the rows of one key group.
 
         Args:
-            index: Index of the group.
-            log: Its segments, checked and in order.
-            where: Name of the group, for messages.
+            index: The index of the group.
+            log: The segments of the group, checked and in order.
+            where: The name of the group, for messages.
         """
 
 
@@ -98,14 +98,14 @@ def with_keys(entries: pa.Table, wanted: Any) -> pa.Table:
 
 @attrs.frozen
 class StateReader:
-    """Read the entries of a state.
+    """Reads the entries of a state.
 
     Args:
-        rows: Description of the rows.
-        clock: The time by which expiry is judged; None for state that does not expire.
+        rows: The description of the rows.
+        clock: The time that decides which entries are expired; None if the state does not expire.
         expired: Whether expired entries are included.
-        wanted: The stored keys to read; None for all.
-        only: The key group to read of state that is the same in every group; None for all groups.
+        wanted: The stored keys to read; None reads all.
+        only: The only key group to read, if all have the same entries; None reads all groups.
     """
 
     rows: StateRows
@@ -153,14 +153,14 @@ def alive_of(
     clock: BatchClock,
     where: str,
 ) -> pa.Table:
-    """Return the entries that a function would be shown at a time.
+    """Return the entries that a function would see at a time.
 
     Args:
-        rows: Description of the state's rows.
-        entries: Entries of one key group.
+        rows: The description of the state's rows.
+        entries: The entries of one key group.
         tables: All sections of the group, by table.
-        clock: The time.
-        where: Name of the group, for messages.
+        clock: The time at which a function would read them.
+        where: The name of the group, for messages.
     """
     if rows.info.ttl is not None:
         stamps = entries.column("stamp").combine_chunks()
@@ -172,11 +172,11 @@ def alive_of(
 
 @attrs.frozen
 class TimersReader:
-    """Read timers.
+    """Reads timers.
 
     Args:
-        record: Record of the operator.
-        clock: The time by which a timer is due; None where the rows are for a savepoint.
+        record: The record of the operator.
+        clock: The time that decides which timers are due; None if the rows are for a savepoint.
     """
 
     record: OperatorRecord
@@ -224,11 +224,7 @@ class TimersReader:
 
 @attrs.frozen
 class StoredKeys:
-    """Read the keys of key groups; a reader is pickled for the workers that do so.
-
-    Args:
-        record: Record of the operator.
-    """
+    """Reads the keys of key groups; it is pickled for the workers that run it."""
 
     record: OperatorRecord
 
@@ -250,11 +246,12 @@ class StoredKeys:
         """Return the keys of one key group; keys of a damaged table are left out.
 
         Args:
-            index: Index of the group.
-            head: Head of the group.
-            blobs: Segments by sequence number.
-            where: Name of the group, for messages.
+            index: The index of the group.
+            head: The head of the group.
+            blobs: The stored segments by sequence number.
+            where: The name of the group, for messages.
         """
+        # `GroupChecker` reports damage; here only keys that can be read count.
         try:
             tables = sections_by_table(read_log(head, blobs, where), where)
         except PyflinklikeError:
@@ -289,13 +286,13 @@ _JUDGED = ("stamp", "expires_at", "alive", "key_group")
 
 @attrs.frozen
 class KeyedReader:
-    """Read all states of each key.
+    """Reads all states of each key.
 
     Args:
-        states: Descriptions of each state's rows; keyed state only.
-        keys: The key columns.
-        clock: The time by which expired entries are left out.
-        wanted: The stored keys to read; None for all.
+        states: The descriptions of the rows of each state; all of them belong to keys.
+        keys: The key columns of the stream.
+        clock: The time that decides which entries are expired and left out.
+        wanted: The stored keys to read; None reads all.
     """
 
     states: tuple[StateRows, ...]
@@ -370,13 +367,14 @@ def _type_of(rows: StateRows) -> Any:
 
 
 def _by_key(rows: StateRows, shown: pa.Table, codes: Any, count: int) -> Any:
-    """Return a state's rows as a value for each code below `count`; null for one without rows."""
+    """Return a state's rows as one value for each code below `count`, or null if there are no rows."""
     every = numbers(count)
     if _is_single(rows):
         return _array(shown, "value").take(pc.index_in(every, codes))
     order = pa.table({"code": codes})
     if rows.info.kind == "list":
         order = order.append_column("position", shown.column("position"))
+    # Arrow's nested arrays are offsets into flat values, so the rows of a key must be neighbours.
     places = pc.sort_indices(order, [(name, "ascending") for name in order.column_names])
     sorted_rows = shown.take(places).combine_chunks()
     counted = codes.value_counts() if len(codes) else pa.array([], pa.struct([]))

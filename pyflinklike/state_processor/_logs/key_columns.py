@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys outside of functions: stored keys as the key columns of the stream, and keys that were typed.
+"""Converts stored keys to the key columns of the stream and back, and parses keys that users type.
 
 Numbers, booleans and strings are stored as such, several of them as a struct.  Keys of other types
 are stored encoded, and are decoded one by one.
 
-A text that somebody typed, on a command line or in a URL, is the key, or it is refused: nothing is
-rounded, cut or moved to another key.
+A user may type a key on a command line or in a URL.  The text is exactly a key, or it is refused: it
+is never rounded or cut to another key.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class KeyColumns:
     """The key columns of a stream.
 
     Args:
-        names: Names as they are shown.
-        types: Arrow's types.
-        signature: Signature of the stored keys' type.
-        is_encoded: Whether keys of any type are shown as they are stored, encoded.
+        names: The names that readers show.
+        types: The Arrow types of the columns.
+        signature: The signature of the stored keys' type.
+        is_encoded: Whether keys are shown as they are stored, as encoded bytes.
     """
 
     names: tuple[str, ...]
@@ -93,24 +93,24 @@ class KeyColumns:
             is_encoded = signature == ANY_KEY
             kind = pa.binary() if is_encoded else type_to_show(type_of(signature))
             return cls(("key",), (kind,), signature, is_encoded)
-        # For two inputs the record notes both names where they differ, "a = b".
+        # If the key columns of two inputs have different names, the record notes both: "a = b".
         names = [name.partition(" = ")[0] for name, _ in declared]
         return cls(_unlike(names), tuple(arrow_of(kind) for _, kind in declared), signature)
 
     @property
     def fields(self) -> list[Any]:
-        """The columns as fields of a schema."""
+        """The columns, as fields of a schema."""
         return [pa.field(name, kind) for name, kind in zip(self.names, self.types)]
 
     def show(self, keys: Any) -> list[Any]:
         """Return stored keys as columns.
 
         Args:
-            keys: An Arrow array.
+            keys: An Arrow array of stored keys.
 
         Raises:
-            IncompatibleStateError: A key has no form in its columns, such as the nanoseconds of an
-                instant: it would be another one.
+            IncompatibleStateError: The columns cannot hold a key exactly, such as the nanoseconds
+                of an instant; it would become another key.
         """
         if self.signature != ANY_KEY:
             declared = type_of(self.signature)
@@ -167,12 +167,10 @@ def _exactly_shown(keys: Any, declared: TypeInformation) -> Any:
     found = show_column(keys, declared)
     if not _has_instants(declared):
         return found
-    with contextlib.suppress(StateValueError):  # null, where an instant is too far away
+    with contextlib.suppress(StateValueError):  # an instant beyond timestamps is shown as null
         if store_column(found, declared, "keys", as_key=True).equals(keys):
             return found
-    msg = (
-        f"keys of {declared!r} are read and saved to the microsecond, got one that has no such form"
-    )
+    msg = f"keys of {declared!r} are read and saved to the microsecond, got one that does not fit"
     raise IncompatibleStateError(f"{msg}; key by seconds and nanos, in Types.TUPLE, say")
 
 
@@ -185,7 +183,7 @@ def _has_instants(declared: TypeInformation) -> bool:
 
 
 def _with_zones(values: list[Any], kind: Any) -> list[Any]:
-    """Return values in which instants are in UTC, as they are stored."""
+    """Return values whose instants are in UTC, as they are stored."""
     if pa.types.is_timestamp(kind) and kind.tz:
         return [each and to_instant(each, "UTC") for each in values]
     if pa.types.is_struct(kind):
@@ -203,7 +201,7 @@ def _unlike(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"key_{name}" if name.lower() in OWN_NAMES else name for name in names)
 
 
-# The types of key columns as a record names them, in the words of Spark's `simpleString`
+# The types of key columns; a record names them as Spark's `simpleString` does
 
 
 def arrow_of(kind: str) -> Any:
@@ -225,7 +223,7 @@ def arrow_of(kind: str) -> Any:
     if kind.startswith("struct<") and kind.endswith(">"):
         parts = [each.partition(":") for each in _parts(kind[len("struct<") : -1])]
         return pa.struct([(name, arrow_of(part)) for name, _, part in parts])
-    msg = f"keys are read in columns whose types have a form in Arrow, got one of {kind!r}"
+    msg = f"a key column must have a type that Arrow can hold, got {kind!r}"
     raise IncompatibleStateError(f"{msg}; use read_savepoint() for this state")
 
 
@@ -240,7 +238,7 @@ def name_of(kind: Any) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """Divide a text at the commas that are in no brackets."""
+    """Divide a text at the commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")
@@ -256,15 +254,15 @@ def _parts(text: str) -> list[str]:
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)
 _FINER = re.compile(r"[.,][0-9]{6}0*[1-9]")
-"""Digits behind the microseconds, which Python would leave out."""
+"""Matches digits behind the microseconds, which Python's parser would drop."""
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _MISFITS = (ValueError, TypeError, ArithmeticError, RecursionError, pa.ArrowException)
 _MAX_DIGITS = 100
-"""Digits on either side of the point that are more than a decimal of Arrow has."""
+"""How many digits a number may have on either side of the point; Arrow's decimals have fewer."""
 
 
 def json_of(text: str) -> Any:
-    """Parse a text as JSON, with numbers with a point as exact decimals; else return the text.
+    """Parse a text as JSON, with exact decimals for numbers with a point, or return the text.
 
     JSON that is too deep for Python, or has a number of too many digits, is a text, too.
     """
@@ -278,12 +276,12 @@ def key_of(text: str, columns: Sequence[tuple[str, str]]) -> Any:
     """Parse a key: JSON (for several columns an array), or the text of one string.
 
     A whole number is written without a point, a date as ISO 8601, a timestamp in ms or as ISO 8601,
-    bytes in hex after 0x.  A timestamp with a time zone has UTC where the text names none; one
-    without is refused if the text names any.
+    bytes in hex after 0x.  For a timestamp with a time zone, a text without a zone is in UTC.  For a
+    timestamp without a zone, a text with a zone is refused.
 
     Args:
-        text: The text that was typed.
-        columns: Names and Spark types of the key columns.
+        text: The text that the user typed.
+        columns: The names and Spark types of the key columns.
 
     Raises:
         StateValueError: The text does not fit the columns, or is not exactly a value of them.
@@ -302,12 +300,12 @@ def key_of(text: str, columns: Sequence[tuple[str, str]]) -> Any:
 
 
 def user_key_of(text: str, columns: Sequence[tuple[str, str]], signature: str) -> Any:
-    """Parse a key in the form in which a function has it: a time, say, that is shown as a text.
+    """Parse a key to the value that a function gets: a `time`, say, whose column is a text.
 
     Args:
-        text: The text that was typed, as `key_of` takes it.
-        columns: Names and Spark types of the key columns.
-        signature: Signature of the stored keys' type.
+        text: The text that the user typed, as `key_of` takes it.
+        columns: The names and Spark types of the key columns.
+        signature: The signature of the stored keys' type.
 
     Raises:
         StateValueError: The text does not fit the columns, or is not exactly a value of them.
@@ -324,11 +322,11 @@ def user_key_of(text: str, columns: Sequence[tuple[str, str]], signature: str) -
 
 
 def as_user(given: Any, declared: TypeInformation) -> Any:
-    """Return what was typed as a value of a type, which may have no form in JSON or its column.
+    """Return what a user typed as a value of a type that JSON or the key's column cannot hold.
 
     Args:
         given: A value of JSON, or a key that `key_of` returned.
-        declared: The type.
+        declared: The type of the key, or of a part of it.
 
     Raises:
         ValueError, TypeError, ArithmeticError: It is not exactly a value of the type.
@@ -353,7 +351,7 @@ def as_user(given: Any, declared: TypeInformation) -> Any:
 
 
 def column_key_of(text: str, columns: Sequence[tuple[str, str]], signature: str | None) -> Any:
-    """Parse a key in the one form in which its column shows it; it raises as `user_key_of` does."""
+    """Parse a key to the value that its column shows; it raises as `user_key_of` does."""
     declared = None if signature in (None, ANY_KEY) else type_of(signature)
     if declared is None or declared.is_pickled or len(columns) != 1:
         return key_of(text, columns)

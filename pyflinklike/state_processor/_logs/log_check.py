@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings in the log of a key group: all that can be seen, not only the first."""
+"""Checks the log of a key group, and reports all the damage that can be found, not only the first."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _DOMAINS = {timers_table(domain): domain for domain in TimeDomain}
 
 @attrs.frozen
 class Finding:
-    """A fault that was found.
+    """Damage that a check has found.
 
     Args:
-        part: What has it: "record", "registry", "head", "segment", "chain", "counts", "states",
-            "values", "keys", "timers", "batch", "manifest" or "file".
-        message: Where it is, the rule, and what was found.
+        part: The damaged part: "record", "registry", "head", "segment", "chain", "counts",
+            "states", "values", "keys", "timers", "batch", "manifest" or "file".
+        message: The place, the rule, and the contents that break the rule.
     """
 
     part: str
@@ -43,15 +43,15 @@ class Finding:
 
 @attrs.frozen
 class Checked:
-    """How much was looked at.
+    """The amount that was checked.
 
     Args:
-        key_groups: Number of key groups of a checkpoint.
-        segments: Number of segments of their logs.
-        entries: Number of rows in these, older writes included; or in the files of a savepoint.
-        files: Number of files of a savepoint.
-        batches: Number of micro-batches of a checkpoint.
-        left_out: What could not be looked at, and why.
+        key_groups: The number of key groups of a checkpoint.
+        segments: The number of segments in their logs.
+        entries: The number of rows in these, older writes included; or in the files of a savepoint.
+        files: The number of files of a savepoint.
+        batches: The number of micro-batches of a checkpoint.
+        left_out: The parts that could not be checked, each with the reason.
     """
 
     key_groups: int = 0
@@ -70,10 +70,10 @@ class GroupChecker:
     """Check key groups of an operator; a checker is pickled for the workers that do so.
 
     Args:
-        record: Record of the operator.
+        record: The record of the operator.
         served_at: When each key group last had records, in ms, by the registry.
-        wanted_call: Returns when the host has to call a group at the latest, in ms or None for
-            never, by the first timer of each domain that has any; None where that is not known.
+        wanted_call: Takes the first timer of each domain, and returns the time in ms at which the
+            host must call the group at the latest, or None.  None skips this check.
     """
 
     record: OperatorRecord
@@ -83,13 +83,13 @@ class GroupChecker:
     def check(
         self, index: int, head: bytes | None, segments: Mapping[int, bytes], where: str
     ) -> tuple[list[Finding], Checked]:
-        """Return all faults of a key group, and how much was looked at.
+        """Return all damage of a key group, and the amount that was checked.
 
         Args:
-            index: Index of the group.
-            head: The stored head; None where there is none.
+            index: The index of the group.
+            head: The stored head; None if the group lacks it.
             segments: The stored segments, by sequence number.
-            where: Name of the group, for messages.
+            where: The name of the group, for messages.
         """
         found = list(self._unreadable(segments, where))
         if index not in self.served_at:
@@ -109,7 +109,7 @@ class GroupChecker:
             try:
                 log = check_log(self.record.identity, self.served_at[index], read, segments, where)
             except CorruptStateError as error:
-                # The chain meets a damaged segment that was found before.
+                # A damaged segment was found before, and breaks the chain as well: report it once.
                 if all(each.message != str(error) for each in found):
                     found.append(Finding("chain", str(error)))
             else:
@@ -144,7 +144,7 @@ class GroupChecker:
     def _table(
         self, name: str, sections: list[Section], where: str
     ) -> tuple[list[Finding], pa.Table | None]:
-        """Return what is wrong with a table, and its entries if they can be read."""
+        """Return the damage of a table, and its entries if they can be read."""
         stored = sections[-1].declaration
         found = []
         try:
@@ -169,7 +169,7 @@ class GroupChecker:
         if wanted is not None and (head.wake_at is None or head.wake_at > wanted):
             first = ", ".join(f"{at} ({domain.name.lower()})" for domain, at in earliest.items())
             msg = (
-                f"{where}: its first timers are due at {first}, so its head must have it called at "
+                f"{where}: its first timers are due at {first}, so its head must ask for a call at "
                 f"{wanted} ms or before, got {head.wake_at}"
             )
             yield Finding("timers", msg)
@@ -187,10 +187,10 @@ def _find_unnamed(head: Head, segments: Mapping[int, bytes], where: str) -> Iter
 
 def _counts(head: Head, rows: int, segments: Mapping[int, bytes], where: str) -> Iterator[Finding]:
     size = sum(len(segments[at]) for at in range(head.first_sequence, head.next_sequence))
-    told, there = (head.log_entries, head.log_bytes), (rows, size)
-    if told != there:
+    counted, there = (head.log_entries, head.log_bytes), (rows, size)
+    if counted != there:
         msg = (
-            f"{where}: the head counts {told[0]} entries in {told[1]} bytes, and the log must have "
-            f"as many, got {there[0]} in {there[1]}"
+            f"{where}: the head counts {counted[0]} entries in {counted[1]} bytes, and the log must "
+            f"have as many, got {there[0]} in {there[1]}"
         )
         yield Finding("counts", msg)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log as rows: the writes of each micro-batch to a state, and the segments themselves.
+"""Makes rows from a log: the writes of each micro-batch to a state, and the segments themselves.
 
-Writes are read from a host's notes of them.  A commit writes segments, and last the head.  A commit
-that compacts writes its own segments first, then removes all, then writes a snapshot: its own
-segments are what it changed.
+A host's change feed lists the writes.  A commit writes segments, and last the head.  A commit that
+compacts writes its own segments first, then removes all segments, then writes a snapshot.  Its own
+segments have its changes; the snapshot repeats what was there before.
 
-The notes may be damaged where the state is not, since nobody else reads them.  So each commit must
-follow the one before, and the last one must lead to the head.
+A query never reads the feed, so the feed may be damaged while the state is whole.  So each commit
+must follow the one before, and the last one must lead to the head.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ __all__ = ["Commit", "GroupChanges", "SegmentsReader", "StateChanges"]
 
 
 _LEFT_OUT = ("alive", "valid_to")
-"""Columns of `read_state` that only a whole state has."""
+"""Columns of `read_state` that follow from other entries or a clock, so a single write lacks them."""
 
 
 @attrs.define
 class Commit:
-    """A host's notes between two writes of a head.
+    """The writes of a host's feed between two writes of a head.
 
     Args:
-        segments: Segments that were written, in order.
-        removed: Whether anything was removed.
+        segments: The segments that were written, in order.
+        removed: Whether a segment was removed.
     """
 
     segments: list[bytes] = attrs.field(factory=list)
@@ -50,13 +50,13 @@ class Commit:
 
 @attrs.define
 class GroupChanges:
-    """Follow the commits of one key group.
+    """Follows the commits of one key group.
 
     Args:
         declared: The tables that the log has declared before, by id.
-        batch_id: Number of the micro-batch that is followed.
-        nonce: Nonce of the last commit; empty where the group had no state.
-        changes: Segments that it has written so far, with the tables that they name.
+        batch_id: The number of the micro-batch that is followed.
+        nonce: The nonce of the last commit; empty if the group had no state.
+        changes: The segments that the batch has written so far, with the tables that they name.
     """
 
     declared: dict[int, Declaration]
@@ -68,13 +68,13 @@ class GroupChanges:
         """Take in the next commit.
 
         Args:
-            commit: The notes of it.
-            head: The head that was written after it.
-            where: Name of the key group and batch, for messages.
+            commit: The writes of the commit.
+            head: The head that was written after them.
+            where: The name of the key group and batch, for messages.
 
         Raises:
             CorruptStateError: A segment or the head is damaged, or does not follow.
-            UnknownBatchError: It compacted, and its own changes were not noted.
+            UnknownBatchError: The commit compacted, and the feed lacks its own changes.
         """
         segments = [read_segment(blob, where) for blob in commit.segments]
         noted = Head.from_bytes(head, where)
@@ -84,7 +84,7 @@ class GroupChanges:
         is_compaction = bool(noted.snapshot_bytes) and bool(snapshot)
         if (is_compaction or commit.removed) and not own:
             msg = (
-                f"{where}: a compaction must note what its batch changed, got one without a note; use "
+                f"{where}: the feed lacks the changes of this batch, which compacted its log; use "
                 "diff_state() of the state before and after"
             )
             raise UnknownBatchError(msg)
@@ -105,27 +105,29 @@ class GroupChanges:
             for each in snapshot:
                 self.declared |= each.declarations
         elif not noted.nonce:
-            # The log was erased: the next one declares its tables itself.
+            # The log was erased, so the next commit declares its tables itself.
             self.declared = {}
 
     def _follow(self, segments: Iterable[Segment], where: str) -> None:
         for each in segments:
             if each.parent != self.nonce:
-                raise _unlike(f"{where}: a segment must follow the one before it, got another's")
+                raise _unlike(f"{where}: a segment must follow the one before it, got another one")
             self.nonce = each.nonce
 
     def check(self, head: Head | None, where: str) -> None:
         """Check that the commits have led to a head.
 
         Args:
-            head: Head of the state that they must have led to; None if the key group has none.
-            where: Name of the key group, for messages.
+            head: The head of the state that they must have led to; None if the key group lacks it.
+            where: The name of the key group, for messages.
 
         Raises:
-            CorruptStateError: They have not.
+            CorruptStateError: They lead to another state.
         """
         if head is None or self.nonce != head.nonce:
-            raise _unlike(f"{where}: what was written must lead to the head, got another state's")
+            raise _unlike(
+                f"{where}: the writes of the feed must lead to the head, got another state"
+            )
 
 
 def _unlike(what: str) -> CorruptStateError:
@@ -134,17 +136,13 @@ def _unlike(what: str) -> CorruptStateError:
 
 @attrs.frozen
 class StateChanges:
-    """Make rows of changes of a state.
-
-    Args:
-        rows: Description of the state's rows.
-    """
+    """Makes rows from the changes of a state."""
 
     rows: StateRows
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns `batch_id`, `change_type`, and those of a single entry in `read_state`."""
+        """The columns `batch_id`, `change_type`, and the columns of an entry in `read_state`."""
         fields = [each for each in self.rows.schema if each.name not in _LEFT_OUT]
         added = [pa.field("batch_id", pa.int64()), pa.field("change_type", pa.string())]
         return pa.schema([*added, *fields])
@@ -155,10 +153,10 @@ class StateChanges:
         """Return the rows of one key group and micro-batch; keys that were cleared come first.
 
         Args:
-            changes: Segments, each with all tables that it names.
-            batch_id: Number of the micro-batch.
-            index: Index of the key group.
-            where: Name of both, for messages.
+            changes: The segments, each with all tables that it names.
+            batch_id: The number of the micro-batch.
+            index: The index of the key group.
+            where: The name of both, for messages.
         """
         name = self.rows.info.name
         sections = [each for each in sections_of(changes, where) if each.declaration.name == name]
@@ -178,7 +176,7 @@ class StateChanges:
         yield self._with(shown, batch_id, kinds)
 
     def _of_clears(self, clears: pa.Table, batch_id: int, index: int) -> pa.Table:
-        """Return rows that have a key and nothing else."""
+        """Return rows with a key, and null in all other columns."""
         rows, known = clears.num_rows, {}
         if not self.rows.declaration.per_group:
             keys = self.rows.keys.show(clears.column("key").combine_chunks())
@@ -196,7 +194,7 @@ class StateChanges:
         )
 
 
-# The segments themselves, without a look at their entries
+# The segments themselves; their entries are not decoded
 
 
 SEGMENTS = pa.schema(
@@ -214,7 +212,7 @@ SEGMENTS = pa.schema(
 
 
 class SegmentsReader:
-    """Read what segments say of themselves."""
+    """Reads the sizes, nonces and kinds of segments."""
 
     schema = SEGMENTS
 
@@ -229,13 +227,13 @@ class SegmentsReader:
 
 
 def _row(index: int, at: int, segment: Segment, where: str) -> dict[str, object]:
-    """Return what a segment says of itself.
+    """Describe a segment.
 
     Args:
-        index: Index of the key group.
-        at: Place of the segment in the log.
+        index: The index of the key group.
+        at: The position of the segment in the log, from 0.
         segment: The segment, with the declarations of all segments up to it.
-        where: Name of the key group, for messages.
+        where: The name of the key group, for messages.
     """
     entries: dict[str, int] = {}
     sizes: dict[str, int] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences between the entries of a state at two times, or of two states."""
+"""Finds the differences between the entries of a state at two times, or of two states."""
 
 from __future__ import annotations
 
@@ -20,24 +20,19 @@ _ENTRY = (
 
 
 def entry_columns(names: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return the columns that tell entries apart.
+    """Return the columns that identify an entry.
 
     Args:
-        names: Names of all columns.
-        keys: Names of the key columns.
+        names: The names of all columns.
+        keys: The names of the key columns.
     """
-    # In a timestamped store the timestamp belongs to the value; timers have a domain beside theirs.
+    # In a timestamped store the timestamp belongs to the value; a timer is identified by its time.
     own = [name for name in _ENTRY if name != "timestamp" or "domain" in names]
     return [name for name in (*keys, *own) if name in names]
 
 
 def schema_of_differences(schema: pa.Schema, on: Sequence[str]) -> pa.Schema:
-    """Return the schema of `differences`.
-
-    Args:
-        schema: Schema of the entries.
-        on: The columns that tell entries apart.
-    """
+    """Return the schema of `differences` for entries of a schema, identified by the columns `on`."""
     fields = [pa.field("change", pa.string()), *(schema.field(name) for name in on)]
     if "value" in schema.names:
         kind = schema.field("value").type
@@ -51,10 +46,11 @@ def differences(before: pa.Table, after: pa.Table, on: Sequence[str]) -> pa.Tabl
     Equal entries are left out, nulls are equal, and stamps do not count.
 
     Args:
-        before: Entries, each once.
-        after: Entries, each once, in the same columns.
-        on: The columns that tell entries apart.
+        before: The former entries, each in one row.
+        after: The later entries, each in one row, in the same columns.
+        on: The columns that identify an entry.
     """
+    # Both sides get codes together, so that equal entries have equal codes.
     count = before.num_rows
     codes = _codes(before, after, on)
     mine, theirs = codes.slice(0, count), codes.slice(count)

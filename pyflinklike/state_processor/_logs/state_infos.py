@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of an operator's states by its record, whether anything was written or not."""
+"""Describes an operator's states by its record, also states without any entry."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _OF_PROGRAMS = {
     **dict.fromkeys(("reduce", "sum", "min", "max", "min_by", "max_by"), "value"),
     "join": "map",
 }
-"""Kinds that only a fold or a join declares, by their first word, and what their entries are."""
+"""Kinds that only a fold or a join declares, by their first word, with the kind of their entries."""
 _STORES: dict[str, type[StoreDescriptor]] = {
     each.noun: each
     for each in (
@@ -73,21 +73,21 @@ class StateInfo:
 
     Args:
         operator_id: Spark's number of the operator.
-        uid: The operator's uid, or where it has none the name of the function's class.
-        name: Name of the state.
+        uid: The operator's uid, by default the name of the function's class.
+        name: The name of the state.
         kind: "value", "list", "map", "reducing", "aggregating" or "broadcast", or for a store
             "key-value", "timestamped", "lru", "window", "session" or "versioned".
-        key_columns: Names and Spark types of the key columns, as `read_state` shows them.
-        key_type: Signature of the stored keys' type; None where entries belong to no key.
-        user_key_type: Signature of the type of a map's user keys or a store's keys; else None.
-        value_type: Signature of the type of the values; None where entries have none.
-        namespace_type: Signature of the type of the namespaces, such as windows, that entries
-            belong to; else None.
-        ttl: The time-to-live: `ms`, `update_type`, `visibility` and `time`; None without one.
-        options: Options of a store, such as `window_size` in ms, by name.
-        entries: Number of rows in its part of the log, older writes included; None where the log
+        key_columns: The names and Spark types of the key columns, as `read_state` shows them.
+        key_type: The signature of the stored keys' type; None if entries belong to no key.
+        user_key_type: The signature of the type of a map's user keys or a store's keys, or None.
+        value_type: The signature of the type of the values; None if entries are keys only.
+        namespace_type: The signature of the type of the namespaces, such as windows, that entries
+            belong to, or None.
+        ttl: The time-to-live: `ms`, `update_type`, `visibility` and `time`, or None.
+        options: The options of a store, such as `window_size` in ms, by name.
+        entries: The number of rows in its part of the log, older writes included; None if the log
             was not read.
-        bytes: Size of that part before it is compressed; None likewise.
+        bytes: The size of that part before it is compressed; None if the log was not read.
     """
 
     operator_id: int
@@ -163,22 +163,22 @@ def _info(
 
 
 def _kind_of(declared: str) -> str:
-    """Return the kind of a state, such as "list", from what it was declared as.
+    """Return the kind of a state, such as "list", from the declared kind.
 
     Args:
-        declared: "list of windows of event time", "sum('amount')" or "join buffer", say.
+        declared: For example "list of windows of event time", "sum('amount')" or "join buffer".
     """
     word = declared.partition(" ")[0].partition("(")[0]
     return _OF_PROGRAMS.get(word, word)
 
 
 def state_of(infos: Iterable[StateInfo], name: str, where: str) -> StateInfo:
-    """Return the state of a name.
+    """Return the state that has a name.
 
     Args:
-        infos: All states.
-        name: Name of the state.
-        where: Name of the operator or checkpoint, for messages.
+        infos: All states of the operators to search.
+        name: The name of the state.
+        where: The name of the operator or checkpoint, for messages.
 
     Raises:
         UnknownStateError: There is no such state.
@@ -187,7 +187,7 @@ def state_of(infos: Iterable[StateInfo], name: str, where: str) -> StateInfo:
     if name in known:
         return known[name]
     near = difflib.get_close_matches(str(name), known, 1)
-    remedy = f"did you mean {near[0]!r}?" if near else "list_states() tells which there are"
+    remedy = f"did you mean {near[0]!r}?" if near else "list_states() lists them"
     msg = f"{where}: its states are {sorted(known)}, got {name!r}; {remedy}"
     raise UnknownStateError(msg)
 
@@ -196,7 +196,7 @@ def declaration_of(record: OperatorRecord, name: str) -> Declaration:
     """Return the declaration of a state's table in the log, by the operator's record.
 
     Raises:
-        IncompatibleStateError: The state is of a kind that is not known.
+        IncompatibleStateError: The kind of the state is not known.
     """
     said, key = record.states[name], record.identity.key
     if "store" in said:
@@ -224,18 +224,14 @@ def owner_of(table: str, names: Container[str]) -> str:
     """Return the state or store that a table belongs to.
 
     Args:
-        table: Name of the table; the further tables of a store are `store/part`.
-        names: Names of the operator's states and stores; a state may have a slash in its name.
+        table: The name of the table; the further tables of a store are `store/part`.
+        names: The names of the operator's states and stores; a name may contain a slash.
     """
     return table if table in names else table.partition("/")[0]
 
 
 def descriptor_of(name: str, said: Mapping[str, Any]) -> StoreDescriptor:
-    """Return the descriptor of a store.
-
-    Args:
-        name: Name of the store.
-        said: The record's description of it.
+    """Return the descriptor of a store by the record's description of it.
 
     Raises:
         IncompatibleStateError: There is no such kind of store.
@@ -278,9 +274,9 @@ def html_table(
     """Return rows as a table.
 
     Args:
-        columns: Names of the columns, in order.
-        rows: Values by column; a missing value is shown as nothing.
-        bar: The column of numbers that each row gets a bar for; None for none.
+        columns: The names of the columns, in order.
+        rows: Values by column; the cell of a missing value is empty.
+        bar: The column of numbers that each row shows as a bar; None draws no bars.
     """
     numbers = {name for name in columns if all(_is_number(row.get(name)) for row in rows)}
     head = "".join(f"<th{_align(name in numbers)}>{html.escape(name)}</th>" for name in columns)
@@ -315,7 +311,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    if value is None or value != value:  # NaN
+    if value is None or value != value:  # only NaN differs from itself
         return ""
     if isinstance(value, bool):
         return str(value)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a state as users read them: key columns, those of its kind, value, age, key group.
+"""Makes the rows of a state: key columns, the columns of its kind, value, age and key group.
 
 A user key of a store is the key with numbers before and behind it.  Numbers have a fixed size, so
 they are cut out as columns; so are strings and bytes.  Keys of other types are decoded one by one,
 each distinct key once.
 
-What a store still shows, and until when a version is valid, follows the rules of the stores
-themselves.
+The rules of the stores decide which entries a store still shows and when a version ends.  They are
+written here once more, for columns; tests compare the results with the stores.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ _Parts = dict[str, Any]
 
 @attrs.frozen
 class StateRows:
-    """The description of a state's rows, and the way from entries to rows.
+    """Describes the rows of a state, and makes rows from entries.
 
     Args:
-        info: Description of the state.
-        keys: The key columns.
-        declaration: Declaration of its table.
-        saved: Whether the rows are for a savepoint: nothing is lost, and no expiry is judged.
+        info: The description of the state.
+        keys: The key columns of the stream.
+        declaration: The declaration of the state's table.
+        saved: Whether the rows are for a savepoint: no digit is lost, and no entry is left out.
     """
 
     info: StateInfo
@@ -90,7 +90,7 @@ class StateRows:
 
     @property
     def key_fields(self) -> list[Any]:
-        """The fields of the key columns; none where entries belong to no key."""
+        """The fields of the key columns; an empty list if entries belong to no key."""
         return [] if self.declaration.per_group else self.keys.fields
 
     @property
@@ -114,10 +114,10 @@ class StateRows:
         """Return entries as rows.
 
         Args:
-            entries: Entries in the columns of `StoredTable.schema`; for a savepoint with the stream
-                time of each, where the store keeps one.
-            key_group: Their key group.
-            clock: The time by which expiry is judged; needed unless the rows are `saved`.
+            entries: Entries in the columns of `StoredTable.schema`; for a savepoint of a window,
+                session or versioned store also with the stream time of each.
+            key_group: The index of the key group that has the entries.
+            clock: The time that decides which entries are alive; needed unless the rows are `saved`.
         """
         stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
         columns = [] if self.declaration.per_group else self.keys.show(stored["key"])
@@ -149,12 +149,12 @@ class StateRows:
 
     @property
     def entry_names(self) -> list[str]:
-        """The columns that tell an entry from all others."""
+        """The columns that identify an entry."""
         return [field.name for field in (*self.key_fields, *_fields_to_add(self, key_only=True))]
 
 
 def _fields_to_add(rows: StateRows, *, key_only: bool = False) -> list[Any]:
-    """Return the fields that a state's kind adds; if `key_only`, those that tell entries apart."""
+    """Return the fields that a state's kind adds; if `key_only`, only fields that identify entries."""
     kind, user_key = rows.info.kind, rows.info.user_key_type
     fields = []
     if rows.declaration.namespace:
@@ -247,16 +247,17 @@ _ADDED: dict[str, Callable[[StateRows, _Parts], list[Any]]] = {
 # The user keys of stores as columns
 
 
+# A stored number has its sign bit flipped, so that bytes sort as numbers do.
 _SIGN = -(2**63)
 _NUMBER = 8
 
 
 def number_at(user_keys: Any, at: int) -> Any:
-    """Return the numbers at a place of each user key, as int64.
+    """Return the numbers at an offset of each user key, as int64.
 
     Args:
         user_keys: A binary array without nulls.
-        at: Where the numbers begin, in bytes; counted from the end if negative.
+        at: The offset of the numbers in bytes; counted from the end if negative.
     """
     end = at + INT_SIZE
     parts = pc.binary_slice(user_keys, at + 1, end if end else None)
@@ -281,7 +282,7 @@ def _without_ends(column: Any, before: int, behind: int) -> Any:
     """Cut bytes off the beginning and the end of each value."""
     if behind or not before:
         return pc.binary_slice(column, before, -behind) if behind else column
-    # Arrow fails where a slice without an end begins behind the first byte.
+    # Arrow fails for a slice without an end that does not begin at the first byte.
     longest = pc.max(pc.binary_length(column)).as_py()
     return pc.binary_slice(column, before, longest or before)
 
@@ -293,14 +294,15 @@ def store_keys(
 
     Args:
         user_keys: A binary array without nulls.
-        key_type: Type of the store's keys.
-        before: Number of numbers before the key.
-        behind: Number of numbers behind it.
+        key_type: The type of the store's keys.
+        before: How many numbers are before the key.
+        behind: How many numbers are behind it.
         saved: Whether the keys are for a savepoint.
     """
     encoded = _without_ends(user_keys, before * INT_SIZE, behind * INT_SIZE)
     if key_type == Types.STRING() or key_type == Types.PRIMITIVE_ARRAY(Types.BYTE()):
         plain = pc.binary_slice(encoded, 1, -1)  # between the type and the end
+        # The codec escapes zero bytes, so keys with them are decoded one by one.
         if not pc.any(pc.greater_equal(pc.find_substring(plain, b"\x00"), 0)).as_py():
             return plain.cast(type_to_show(key_type, saved=saved))
     codec = KeyCodec("", key_type)
@@ -314,11 +316,7 @@ def store_keys(
 
 
 def valid_from(stored: Mapping[str, Any]) -> Any:
-    """Return the time of each version, in ms.
-
-    Args:
-        stored: The columns of `StoredTable.schema`, by name.
-    """
+    """Return the time of each version, in ms, from the columns of `StoredTable.schema`."""
     return number_at(stored["user_key"], -INT_SIZE)
 
 
@@ -350,11 +348,11 @@ def find_retained(
     """Return a mask of the entries that the store still shows.
 
     Args:
-        rows: Description of the store's rows.
-        entries: Entries of one key group.
+        rows: The description of the store's rows.
+        entries: The entries of one key group.
         tables: All sections of the group, by table.
-        clock: The time, for stores that go by the watermark.
-        where: Name of the group, for messages.
+        clock: The time, for stores that use the watermark.
+        where: The name of the group, for messages.
     """
     options = rows.info.options
     stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
@@ -365,7 +363,7 @@ def find_retained(
         times = number_at(stored["user_key"], -numbers * INT_SIZE)
         retention = options["retention"]
     now = stream_times(rows, entries, tables, clock, where)
-    # Before any write nothing is expired: the stream time is null then, and so is the difference.
+    # Before any write the stream time is null, and so is this difference: no entry has expired.
     expired = pc.subtract(now, pa.scalar(retention, pa.int64()))
     # The latest version, which has no end, is never forgotten.
     return pc.greater(times, expired).fill_null(True)
@@ -378,7 +376,7 @@ def stream_times(
     clock: BatchClock,
     where: str,
 ) -> Any:
-    """Return the stream time by which each entry is judged; null where none was seen."""
+    """Return the stream time that decides whether each entry has expired; null before any time."""
     mode, count = rows.info.options["stream_time"], entries.num_rows
     seen = _read_times(rows, tables, mode, where)
     if mode == "key" and not rows.declaration.per_group:
@@ -407,8 +405,8 @@ def times_table(rows: StateRows, mode: str) -> Declaration:
     """Return the declaration of the table in which a store keeps its stream time.
 
     Args:
-        rows: Description of the store's rows.
-        mode: The store's `stream_time`.
+        rows: The description of the store's rows.
+        mode: The store's option `stream_time`: "key", "partition" or "watermark".
     """
     key = rows.declaration.key if mode == "key" else ""
     return Declaration(

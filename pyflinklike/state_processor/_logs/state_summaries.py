@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contents of a key group in few rows: its largest keys, when entries expire, when timers fire.
+"""Sums up a key group in few rows: its largest keys, when entries expire, when timers fire.
 
-All state of a key is in one key group, so a task can tell the largest keys of its groups, and the
-driver gets no more than these: one job for a page, whatever the number of states.
+All state of a key is in one key group, so a task finds the largest keys of its groups alone, and the
+driver gets only these.  So a report needs one job, however many states there are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["BUCKETS", "SummaryReader", "WrittenKeys"]
 _HOUR = 3_600_000
 _AHEAD = {"next hour": _HOUR, "next day": 24 * _HOUR, "next 30 days": 30 * 24 * _HOUR}
 BUCKETS = (*_AHEAD, "later", "unknown")
-"""Labels of how far ahead a time is; a label for times that are past comes before them."""
+"""Labels for how far ahead a time is; times in the past have another label, before these."""
 _MICROS = 1000
 _SUMMARY = pa.schema(
     [
@@ -44,15 +44,15 @@ _SUMMARY = pa.schema(
 
 @attrs.frozen
 class SummaryReader:
-    """Sum up key groups.
+    """Sums up key groups.
 
-    A row says `what` is counted ("keys", "key", "expiry", "timers"), of which state or domain, and
-    its label: a key, or a bucket of time.  The number of all keys is in one row, "keys".
+    A row counts `what` ("keys", "key", "expiry" or "timers").  The column `of` is the state or the
+    time domain, and `label` is a key or a bucket of time.  One row, "keys", counts all keys.
 
     Args:
-        record: Record of the operator.
+        record: The record of the operator.
         clock: The clock of the micro-batch.
-        keys: Number of the largest keys to report.
+        keys: How many of the largest keys to report.
     """
 
     record: OperatorRecord
@@ -129,11 +129,7 @@ class SummaryReader:
 
 @attrs.frozen
 class WrittenKeys:
-    """The keys that micro-batches wrote to, of all states of an operator: `key`, `batch_id`.
-
-    Args:
-        record: Record of the operator.
-    """
+    """Yields the keys that micro-batches wrote to, in any state of an operator: `key`, `batch_id`."""
 
     record: OperatorRecord
 
@@ -152,10 +148,10 @@ class WrittenKeys:
         """Return each key that was written to, once.
 
         Args:
-            changes: Segments, each with all tables that they name.
-            batch_id: Number of the micro-batch.
-            index: Index of the key group.
-            where: Name of both, for messages.
+            changes: The segments, each with all tables that it names.
+            batch_id: The number of the micro-batch.
+            index: The index of the key group.
+            where: The name of both, for messages.
         """
         tables = sections_by_table(changes, where)
         written = [
@@ -180,14 +176,14 @@ class WrittenKeys:
 
 
 def _texts(columns: KeyColumns, keys: Any) -> list[str]:
-    """Return keys as they are named in pictures."""
+    """Return the names of keys in a report."""
     return [
         ", ".join(map(str, key)) for key in zip(*(each.to_pylist() for each in columns.show(keys)))
     ]
 
 
 def _bytes_of(entries: pa.Table) -> Any:
-    """Return the bytes of each entry, without its offsets and masks; of nested values the mean."""
+    """Return the bytes of each entry without offsets and masks; nested values count as the mean."""
     rows = entries.num_rows
     total = pa.repeat(pa.scalar(0, pa.int64()), rows)
     for column in map(pa.ChunkedArray.combine_chunks, entries.columns):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A harness written as a savepoint: what its function declares, and what it began with.
+"""Writes the state of a harness as a savepoint.
 
-A harness has one key group, and its operator's uid is the name of the function's class.
+The savepoint has the states that the function declares, and the states that the harness restored
+from another savepoint.  A harness has one key group, and its operator's uid is the name of the
+function's class.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ def write_savepoint(
 ) -> None:
     """Write all state and timers of a harness as a directory of Parquet files.
 
-    Nothing changes in the harness.  The savepoint also has restored states that the function does
-    not declare.
+    The harness does not change.  The savepoint also has restored states that the function does not
+    declare.
 
         write_savepoint(harness, "visits.savepoint")
         again = KeyedProcessHarness(Visits(), key, restore=open_savepoint("visits.savepoint"))
@@ -77,15 +79,14 @@ def _check_described(held: HarnessState) -> None:
     unknown = sorted(owners - held.states.keys())
     if unknown:
         msg = (
-            "a savepoint has what the function declares, and what was restored from a savepoint; "
-            f"got a restored snapshot that also has {unknown}; declare them, or restore a savepoint "
-            "in place of the snapshot"
+            "write_savepoint needs the declaration of each state, got a restored snapshot with the "
+            f"undeclared states {unknown}; declare them, or restore a savepoint in place of the snapshot"
         )
         raise IncompatibleStateError(msg)
 
 
 def _former_columns(former: OperatorRecord, key_type: TypeInformation) -> _Columns:
-    """Return the key columns of the savepoint that was restored, which the next one has, too."""
+    """Return the key columns of the savepoint that was restored; the next savepoint has them, too."""
     identity = former.identity
     if identity.key_columns:
         return identity.key_columns
@@ -96,7 +97,7 @@ def _former_columns(former: OperatorRecord, key_type: TypeInformation) -> _Colum
 
 
 def _name_columns(names: Sequence[str], key_type: TypeInformation) -> _Columns:
-    """Return the key columns that a harness was given, with types as its type of keys says."""
+    """Return the names of a harness' key columns, with the types of its keys."""
     kinds = [key_type]
     if len(names) > 1 and isinstance(key_type, TupleTypeInfo):
         kinds = list(key_type.field_types)

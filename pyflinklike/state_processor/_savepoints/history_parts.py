@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A savepoint that a batch writes: its tasks write parts, and whoever opens it first makes it whole.
+"""A savepoint that a batch writes: its tasks write parts, and the first reader completes it.
 
     _history.json                      which batch writes it: its operators and their key groups
     operators/.../part-<task>-1.parquet  rows of a state, of the key groups of one task
@@ -7,12 +7,12 @@
     _manifest.json                     written last: now the directory is a savepoint
 
 A task writes files under names that no other attempt has, and its note at its end.  So a task that
-fails leaves files without a note, and one that runs twice leaves two notes of the same key groups.
-The savepoint is whole when one execution of the batch has a note of every key group of an operator.
-Spark may drop a task without records, and join two of them; but every key group gets a record that
-ends it, so no number of tasks has to be known.
+fails leaves files without a note, and a task that runs twice leaves two notes of the same key groups.
+The savepoint is whole when one execution of the batch has a note for every key group of an operator.
+The number of tasks is not known, because Spark may drop a task without records or join two tasks.  It
+need not be known, because every key group gets a record that ends it.
 
-The manifest names the files of one note for each key group; the others are deleted.
+The manifest names the files of one note for each key group.  The files of other attempts are deleted.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class HistoryRun:
     """A batch that writes a savepoint.
 
     Args:
-        history: Its id, its sources and its lateness.
+        history: The id, the sources and the lateness of the batch.
         operators: The number of key groups of each operator, by uid.
     """
 
@@ -90,17 +90,17 @@ class HistoryRun:
         return self.history.run
 
     def to_json(self) -> str:
-        """Return what is stored."""
+        """Return the text to store."""
         return seal(
             {"history": attrs.asdict(self.history), "operators": dict(self.operators)},
         )
 
     @classmethod
     def read(cls, location: SavepointLocation) -> HistoryRun:
-        """Read what `to_json` has made.
+        """Read the text that `to_json` made.
 
         Raises:
-            CorruptStateError: It is damaged.
+            CorruptStateError: The text is damaged.
         """
         fields = unseal(location.read_text(HISTORY))
         if fields is None:
@@ -113,7 +113,7 @@ class BatchTimes:
     """The clock at the end of a batch, in ms.
 
     Args:
-        watermark: None if no record had an event time.
+        watermark: The last watermark; None if no record had an event time.
         processing_time: When the batch began.
     """
 
@@ -130,15 +130,14 @@ def begin_history(
     """Note that an operator of a batch writes its state to a directory.
 
     Args:
-        location: A directory that does not exist, that a batch has not finished, or to which another
-            operator of the same batch writes.
-        history: The batch.
+        location: A new directory, an unfinished one, or one with another operator of this batch.
+        history: The batch that writes the savepoint.
         uid: The uid of the operator.
-        max_parallelism: The number of its key groups.
+        max_parallelism: The number of the operator's key groups.
 
     Raises:
-        DeclarationValueError: There is something that must stay, or the batch has the uid twice.
-        CorruptStateError: What a former batch has noted is damaged.
+        DeclarationValueError: The directory has other contents, or the batch has the uid twice.
+        CorruptStateError: The notes of a former batch are damaged.
     """
     location.refuse_checkpoint()
     operators: dict[str, int] = {}
@@ -160,7 +159,7 @@ def begin_history(
 
 
 def _there(location: SavepointLocation, what: str) -> DeclarationValueError:
-    msg = f"{location.where}: nothing is there before a batch writes a savepoint, got {what}"
+    msg = f"{location.where}: must not exist before a batch writes it, got {what}"
     return DeclarationValueError(
         f"{msg}; begin a stream with it (from_savepoint), or give another path"
     )
@@ -187,7 +186,7 @@ class HistoryPlan:
         """Begin to write the state of one task.
 
         Args:
-            execution: Spark's id of the action that runs the batch: a batch may be run twice.
+            execution: Spark's id of the action that runs the batch; a batch may run twice.
         """
         return PartWriter(savepoint_location_of(self.uri), self.run, execution)
 
@@ -211,11 +210,11 @@ class PartWriter:
         self._domains = dict.fromkeys(_DOMAINS, 0)
 
     def add(self, index: int, record: OperatorRecord, state: Segment, clock: Clock) -> None:
-        """Write all state of one key group; the arguments are those of `StatePart.add`."""
+        """Write all state of one key group, as `StatePart.add` asks."""
         where, uid = self._location.where, record.identity.name
         keys = KeyColumns.of(record).names
         for info in describe_states(record, 0):
-            # All key groups have the same broadcast state, so a savepoint takes that of one.
+            # All key groups have the same broadcast state, so a savepoint takes it from one.
             only = 0 if info.kind == "broadcast" else None
             rows = StateRows.of(record, info, saved=True)
             reader = StateReader(rows, None, only=only)
@@ -238,7 +237,7 @@ class PartWriter:
                 writer.write(_sort(table, keys))
 
     def finish(self) -> None:
-        """Close the files, and write the note that makes them count."""
+        """Close the files, and write the note; files without a note do not count."""
         if self._record is None or self._times is None:
             return  # a task without key groups
         uid = self._record.identity.name
@@ -312,7 +311,7 @@ class _RowsWriter:
 
 
 def _sort(table: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Sort the rows of a key group by key, so that the statistics of a file tell which keys it has."""
+    """Sort the rows of a key group by key: then a file's statistics say which keys it may have."""
     names = [
         name
         for name in keys
@@ -321,27 +320,28 @@ def _sort(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     return sort_rows(table, names)
 
 
-# Making it whole
+# Completing the savepoint
 
 
 def is_whole(location: SavepointLocation) -> bool:
     """Return whether a batch has written all of a savepoint that has no manifest yet.
 
     Raises:
-        CorruptStateError: What it has noted is damaged.
+        CorruptStateError: The notes of the batch are damaged.
     """
     try:
         is_there = location.exists(HISTORY)
         return is_there and _find_missing(location, HistoryRun.read(location)) is None
-    except FileNotFoundError:  # another one has made it whole meanwhile
+    except FileNotFoundError:  # another process has completed it meanwhile, and deleted the notes
         return location.exists(MANIFEST)
 
 
 def read_manifest(location: SavepointLocation) -> Manifest:
-    """Read a savepoint's description of itself; of a batch that was read to its end, make it first.
+    """Read the manifest of a savepoint; if a batch has written all parts, make the manifest first.
 
     Raises:
-        CorruptStateError: There is no savepoint, it is damaged, or its batch was not read to its end.
+        CorruptStateError: There is no savepoint, it is damaged, or the batch's result was not read
+            to its end.
     """
     if location.exists(MANIFEST) or not location.exists(HISTORY):
         return location.manifest()
@@ -349,7 +349,7 @@ def read_manifest(location: SavepointLocation) -> Manifest:
         run = HistoryRun.read(location)
         missing = _find_missing(location, run)
         manifest = None if missing is not None else _make_manifest(location, run)
-    except FileNotFoundError:  # another one has made it whole meanwhile
+    except FileNotFoundError:  # another process has completed it meanwhile, and deleted the notes
         return location.manifest()
     if manifest is None:
         if location.exists(MANIFEST):
@@ -359,7 +359,7 @@ def read_manifest(location: SavepointLocation) -> Manifest:
             f"read, got {missing}; write the whole result somewhere, or run the batch again"
         )
         raise CorruptStateError(f"{msg}; executors and driver must reach the same files")
-    # Whoever may only read makes it again each time, from the same notes.
+    # A reader that may not write makes the manifest again each time, from the same notes.
     with contextlib.suppress(OSError):
         location.finish(manifest)
         _delete_rest(location, manifest)
@@ -368,7 +368,7 @@ def read_manifest(location: SavepointLocation) -> Manifest:
 
 @attrs.frozen
 class _Note:
-    """What a task has noted at its end."""
+    """The note that a task has written at its end."""
 
     execution: str
     library: str
@@ -384,7 +384,7 @@ _Choice = list[_Note]
 
 
 def _find_missing(location: SavepointLocation, run: HistoryRun) -> str | None:
-    """Say what a batch has not written yet; None if all is there."""
+    """Return how much of its key groups a batch has written, or None if it has written all."""
     notes = _read_notes(location, run.id)
     for uid, count in run.operators.items():
         choices = _find_choices(notes.get(uid, []), count)
@@ -404,7 +404,7 @@ def _read_notes(location: SavepointLocation, run: str) -> dict[str, list[_Note]]
     found: dict[str, list[_Note]] = {}
     for info in sorted(location.filesystem.get_file_info(folder), key=lambda each: each.path):
         if not info.base_name.endswith(".json"):
-            continue  # half-written
+            continue  # a note whose task still writes it, under another name
         name = f"{_NOTES}/{run}/{info.base_name}"
         fields = unseal(location.read_text(name))
         if fields is None:
@@ -430,11 +430,11 @@ def _by_execution(notes: Iterable[_Note]) -> dict[str, list[_Note]]:
 
 
 def _find_choices(notes: Iterable[_Note], count: int) -> dict[str, _Choice]:
-    """Return a note for each key group, by every execution that has one of each."""
+    """Return a note for each key group, by execution, for executions that have them all."""
     choices = {}
     for execution, mine in _by_execution(notes).items():
         left, chosen = set(range(count)), []
-        # Of attempts of one task Spark takes the first that ends.
+        # If a task has several attempts, Spark takes the first that ends.
         for each in sorted(mine, key=lambda note: (note.written_at, note.name)):
             if each.groups <= left:
                 left -= each.groups
@@ -499,7 +499,7 @@ def _join_rows(parts: Iterable[SavedRows]) -> SavedRows:
 
 
 def _delete_rest(location: SavepointLocation, manifest: Manifest) -> None:
-    """Delete files of other attempts, and what only an unfinished savepoint needs."""
+    """Delete the files of other attempts, and the notes, which a whole savepoint does not need."""
     named = {
         file.path
         for operator in manifest.operators

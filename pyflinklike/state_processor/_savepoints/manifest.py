@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifest of a savepoint: what its files are, and what their columns mean.
+"""The manifest of a savepoint: it names the files, and describes their columns.
 
-It is written last, so a directory without one is no savepoint, or not yet.  It has a checksum of
-itself and of every file: a wrong number in it would lead a query to wrong offsets, or let entries
-expire too early.
+It is written last, so a directory without a manifest is not a savepoint, or not finished.  It has a
+checksum of itself and of every file: a wrong number in it would lead a query to wrong offsets, or let
+entries expire too early.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ __all__ = [
 ]
 
 MANIFEST = "_manifest.json"
-"""Name of the manifest in the directory."""
+"""The name of the manifest in the directory."""
 HISTORY = "_history.json"
-"""Name of the file that says which batch writes the savepoint, until the manifest is there."""
+"""The name of the file that says which batch writes the savepoint, until the manifest is written."""
 TIMERS = "timers"
-"""Name of the rows of timers, where the rows of a state have the state's name."""
+"""The name of the folder of timers, beside the folders of states."""
 _FORMAT = 1
+# File systems take 255 bytes; Spark adds extensions such as ".crc".
 _LONGEST_NAME = 200
 
 
@@ -51,9 +52,9 @@ class SavedFile:
     """A Parquet file of the savepoint.
 
     Args:
-        path: Path within the directory.
-        bytes: Its size.
-        sha256: Its checksum, in hexadecimal.
+        path: The path within the directory.
+        bytes: The size of the file in bytes.
+        sha256: The SHA-256 checksum of the file, in hexadecimal.
     """
 
     path: str
@@ -66,8 +67,8 @@ class SavedRows:
     """The rows of a state, or the timers of an operator.
 
     Args:
-        rows: Number of rows.
-        files: The files that hold them.
+        rows: The number of rows in all files.
+        files: The files that hold the rows.
     """
 
     rows: int
@@ -79,10 +80,10 @@ class SavedOperator:
     """An operator in a savepoint.
 
     Args:
-        record: The operator's description of its program.
+        record: The operator's record, which declares its states.
         states: The rows of each state, by name.
-        timers: Its timers.
-        domains: Number of timers in each time domain, by name in lower case.
+        timers: The rows of the operator's timers.
+        domains: The number of timers in each time domain, by name in lower case.
     """
 
     record: OperatorRecord
@@ -101,14 +102,14 @@ class Manifest:
     """A savepoint's description of itself.
 
     Args:
-        library: Version of pyflinklike that wrote it.
+        library: The version of pyflinklike that wrote it.
         taken_at: When it was taken, in ms.
         operators: The rows of each operator.
-        batch_id: Number of the micro-batch after which it was taken; None if a stream did not make
-            it.
-        processing_time: The clock of that batch, in ms; None likewise.
-        watermark: Watermark of that batch, in ms; None likewise.
-        offsets: The sources' offsets of that batch, as Spark noted them: where to read on from.
+        batch_id: The number of the micro-batch after which it was taken; None if a stream did not
+            make it.
+        processing_time: The clock of that batch, in ms, or None.
+        watermark: The watermark of that batch, in ms, or None.
+        offsets: The offsets of that batch, as Spark noted them: its sources read on from there.
         query_id: Spark's id of the query, which stays as long as its checkpoint.
         job: The job of the DataStream API; None for any other query, and for a harness.
         history: The batch that wrote it; None if a stream or a harness did.
@@ -129,8 +130,8 @@ class Manifest:
         """Return one operator.
 
         Args:
-            uid: The operator's name; None if there is only one.
-            where: Name of the savepoint, for messages.
+            uid: The operator's name; None returns the only operator.
+            where: The name of the savepoint, for messages.
 
         Raises:
             UnknownStateError: There is no such operator, or `uid` is None and there are several.
@@ -159,11 +160,11 @@ class Manifest:
         """Read a manifest that `to_json` wrote.
 
         Args:
-            text: What was stored, or anything else.
-            where: Name of the savepoint, for messages.
+            text: The stored text, which may be damaged.
+            where: The name of the savepoint, for messages.
 
         Raises:
-            CorruptStateError: The text is no manifest, is damaged, or is of another format.
+            CorruptStateError: The text is not a manifest, is damaged, or is of another format.
         """
         try:
             fields = json.loads(text)
@@ -198,7 +199,8 @@ def folder_of(uid: str, state: str | None) -> str:
 
 
 def _file_name(name: str) -> str:
-    """Percent-encode a name: Hadoop must not hide it, no file system find it too long."""
+    """Percent-encode a name, so that Hadoop does not hide it and no file system finds it too long."""
+    # Hadoop and Spark take names that begin with "." or "_" for hidden files.
     encoded = quote(name, safe="")
     if encoded.startswith((".", "_")):
         encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
@@ -215,7 +217,7 @@ def seal(fields: Mapping[str, Any]) -> str:
 
 
 def unseal(text: str) -> dict[str, Any] | None:
-    """Return the object that `seal` wrote; None if the text is anything else."""
+    """Return the object that `seal` wrote, or None for any other text."""
     try:
         fields: dict[str, Any] = json.loads(text)
         checksum = fields.pop("checksum", None)
@@ -235,13 +237,13 @@ def encode_operator(operator: SavedOperator) -> dict[str, Any]:
 
 
 def decode_operator(fields: Mapping[str, Any], where: str) -> SavedOperator:
-    """Return the operator of which `encode_operator` has made this.
+    """Return the operator that `encode_operator` encoded.
 
     Raises:
-        CorruptStateError: Its record is damaged.
+        CorruptStateError: The record of the operator is damaged.
     """
     return SavedOperator(
-        # A record is read from one form only, and the manifest is indented.
+        # A record is read from compact JSON only, and the manifest is indented.
         OperatorRecord.from_bytes(_compact(fields["record"]), where),
         {name: _rows(each) for name, each in fields["states"].items()},
         _rows(fields["timers"]),
@@ -254,5 +256,5 @@ def _rows(fields: dict[str, Any]) -> SavedRows:
 
 
 def _compact(fields: Mapping[str, Any]) -> bytes:
-    """Write an object in the one way by which its checksum is computed."""
+    """Write an object in the one form that its checksum is computed from."""
     return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()

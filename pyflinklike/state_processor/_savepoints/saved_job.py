@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job or the history in a savepoint: which sources it had, and how far each of them was read.
+"""The job or the history in a savepoint: its sources, and how far each of them was read.
 
 The position of a source is plain data.  It has one of these forms:
 
@@ -10,8 +10,8 @@ The position of a source is plain data.  It has one of these forms:
                                             or that `startingOffsets` takes
     {"said": "..."}                         what the user says of it
 
-The first two may have `"first": 4`, too: 4 elements more, counted over what is left of all splits in
-their order.
+The first two may have `"first": 4`, too: then 4 more elements were read, counted over the rest of all
+splits in their order.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class SavedSource:
         uid: The uid that the program gives, or None.
         kind: The name of the source's class.
         what: The paths, topics or columns that it reads.
-        is_bounded: Whether it ends.
+        is_bounded: Whether the source ends.
         position: How far it was read; None if that is not known.
-        reason: Why the position is not known.
+        reason: Why the position is not known; empty if it is known.
     """
 
     uid: str | None
@@ -50,7 +50,7 @@ class SavedSource:
         return f"source {self.uid!r}, {self.what}" if self.uid else f"source {self.what}"
 
     def is_same(self, other: SavedSource) -> bool:
-        """Return whether it is the same source: by the uids, or else by what both read."""
+        """Return whether it is the same source: by the uids if both have one, else by `what`."""
         if self.uid and other.uid:
             return self.uid == other.uid
         mine = self.kind, self.what, self.is_bounded
@@ -62,7 +62,7 @@ class SavedJobOperator:
     """An operator of the job that has state.
 
     Args:
-        name: The name of its state: the uid, or its kind and its place among the operators with state.
+        name: The name of its state: the uid, or its kind and its number among operators with state.
         uid: The uid that the program gives, or None.
         function: The name of the class of its function.
     """
@@ -77,9 +77,9 @@ class SavedJob:
     """A job.
 
     Args:
-        name: Its name.
-        sources: Its sources, in the order of the program.
-        operators: Its operators with state, in the order of the program.
+        name: The name that the program gives to the job.
+        sources: The sources of the job, in the order of the program.
+        operators: The operators with state, in the order of the program.
     """
 
     name: str
@@ -87,12 +87,12 @@ class SavedJob:
     operators: tuple[SavedJobOperator, ...]
 
     def operator(self, name: str) -> SavedJobOperator | None:
-        """Return the operator whose state has a name; None if there is none."""
+        """Return the operator whose state has a name, or None."""
         return next((each for each in self.operators if each.name == name), None)
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> SavedJob:
-        """Return the job of which `attrs.asdict` has made this."""
+        """Return the job that `attrs.asdict` made into these fields."""
         sources = tuple(SavedSource(**each) for each in fields["sources"])
         operators = tuple(SavedJobOperator(**each) for each in fields["operators"])
         return cls(fields["name"], sources, operators)
@@ -104,9 +104,9 @@ class SavedHistory:
 
     Args:
         run: The id of the batch.
-        sources: Its sources, each with the position at which the stream begins.
-        delay: How late records may be, in ms: the watermark is behind the latest time by this; None
-            where no operator has event time.
+        sources: The batch's sources, each with the position at which the stream begins.
+        delay: How late records may be, in ms: the watermark is this far behind the latest time; None
+            if no operator has event time.
     """
 
     run: str
@@ -115,7 +115,7 @@ class SavedHistory:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> SavedHistory:
-        """Return the history of which `attrs.asdict` has made this."""
+        """Return the history that `attrs.asdict` made into these fields."""
         sources = tuple(SavedSource(**each) for each in fields["sources"])
         return cls(fields["run"], sources, fields["delay"])
 

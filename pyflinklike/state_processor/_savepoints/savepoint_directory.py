@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A savepoint for its reader: states as datasets, without Spark and without the program.
+"""Reads a savepoint: states as Arrow datasets, without Spark and without the program.
 
-It is a directory at a path, or at an address that Arrow knows, such as s3://.
+A savepoint is a directory at a path, or at an address that Arrow knows, such as s3://.
+
+    open_savepoint("/savepoints/visits").dataset("count").to_table()
 """
 
 from __future__ import annotations
@@ -63,8 +65,8 @@ class SavepointDirectory:
     """An opened savepoint.
 
     Args:
-        location: The directory that it is in.
-        manifest: Its description of itself.
+        location: The directory of the savepoint.
+        manifest: The manifest, which names its operators and files.
     """
 
     location: SavepointLocation
@@ -78,7 +80,7 @@ class SavepointDirectory:
         """Return the states and stores of one operator, or of all.
 
         Args:
-            operator: Uid of the operator; None for all operators.
+            operator: The uid of the operator; None returns the states of all operators.
 
         Raises:
             UnknownStateError: There is no such operator.
@@ -99,10 +101,10 @@ class SavepointDirectory:
         return f"<p>{html.escape(self.location.where)}</p>{self.states()._repr_html_()}"
 
     def record(self, operator: str | None = None) -> OperatorRecord:
-        """Return how an operator and its states were declared.
+        """Return the record of an operator, which declares its states.
 
         Args:
-            operator: Uid of the operator; may be left out if there is only one.
+            operator: The uid of the operator; leave it out if there is only one.
 
         Raises:
             UnknownStateError: There is no such operator.
@@ -115,8 +117,8 @@ class SavepointDirectory:
         Its files are read once for their checksums.
 
         Args:
-            state: Name of the state or store.
-            operator: Uid of the operator; may be left out if there is only one.
+            state: The name of the state or store.
+            operator: The uid of the operator; leave it out if there is only one.
 
         Raises:
             UnknownStateError: There is no such state or operator.
@@ -132,7 +134,7 @@ class SavepointDirectory:
         Its files are read once for their checksums.
 
         Args:
-            operator: Uid of the operator; may be left out if there is only one.
+            operator: The uid of the operator; leave it out if there is only one.
 
         Raises:
             UnknownStateError: There is no such operator.
@@ -151,7 +153,7 @@ class SavepointDirectory:
         return StateRows.of(operator.record, info, saved=True)
 
     def _dataset(self, saved: SavedRows, schema: pa.Schema) -> Any:
-        from pyarrow import dataset  # it imports pandas where that is installed
+        from pyarrow import dataset  # if pandas is installed, this imports it, which is slow
 
         if not saved.files:
             return dataset.dataset(pa.table([[] for _ in schema], schema=schema))
@@ -179,7 +181,7 @@ class SavepointDirectory:
         """Return all state of an operator as one snapshot, such as a harness restores.
 
         Args:
-            operator: Uid of the operator; may be left out if there is only one.
+            operator: The uid of the operator; leave it out if there is only one.
 
         Raises:
             UnknownStateError: There is no such operator.
@@ -218,10 +220,10 @@ def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
     """Open a savepoint that `take_savepoint` or a harness has written, without Spark or Java.
 
     Args:
-        path: Path of the directory, or its address (such as `s3://...`).
+        path: The path of the directory, or its address (such as `s3://...`).
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The path is none.
+        DeclarationTypeError, DeclarationValueError: The argument is not a path or a known address.
         CorruptStateError: There is no savepoint, or its manifest is damaged.
     """
     location = savepoint_location_of(path)
@@ -229,16 +231,17 @@ def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
 
 
 def is_savepoint(path: str | os.PathLike[str]) -> bool:
-    """Return whether a savepoint is at a path: that of a batch only when its result was read to its end.
+    """Return whether a whole savepoint is at a path.
 
-    So a program that writes one asks this when it is started again.
+    A batch with `savepoint_to` has written a whole savepoint when its result was read to its end.  A
+    program asks this when it is started again, to find out whether the batch has to run.
 
     Args:
-        path: As `open_savepoint` takes it.
+        path: The path or address of the directory, as `open_savepoint` takes it.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The path is none.
-        CorruptStateError: What is there is damaged.
+        DeclarationTypeError, DeclarationValueError: The argument is not a path or a known address.
+        CorruptStateError: The notes of the batch are damaged.
     """
     location = savepoint_location_of(path)
     return location.exists(MANIFEST) or is_whole(location)
@@ -257,11 +260,11 @@ def check_fit(
     """Check that a host can begin with an operator of a savepoint; every host asks this first.
 
     Args:
-        record: The operator in the savepoint; None for the bytes of a savepoint, which have none.
-        timers: The number of its timers by time domain.
-        max_parallelism: The number of key groups by which the host divides its state.
+        record: The operator's record; None for a savepoint in bytes, which lacks it.
+        timers: The number of the operator's timers, by time domain.
+        max_parallelism: The number of key groups into which the host divides its state.
         refused: The time domains whose timers the host never fires, each with the remedy.
-        where: Name of the savepoint, for messages.
+        where: The name of the savepoint, for messages.
 
     Raises:
         SparkSetupError: The savepoint holds timers that would never fire.
@@ -298,25 +301,25 @@ def write_log(
 
     Args:
         location: An empty directory, or one that does not exist yet.
-        record: Record of the operator.
-        log: Log of the key group.
-        library: Version of pyflinklike.
-        taken_at: Time of now, in ms.
+        record: The record of the operator.
+        log: The log of the key group.
+        library: The version of pyflinklike that the manifest names.
+        taken_at: The present time, in ms.
     """
     operator = write_operator(location, record, log)
-    # Last of all: a directory without a manifest is no savepoint.
+    # The manifest is written last: a directory without it is not a savepoint.
     location.finish(Manifest(library, taken_at, (operator,)))
 
 
 def write_operator(
     location: SavepointLocation, record: OperatorRecord, log: list[Segment]
 ) -> SavedOperator:
-    """Write the files of an operator, and return what the manifest says of them.
+    """Write the files of an operator, and return their description for the manifest.
 
     Args:
         location: The directory of the savepoint.
-        record: Record of the operator.
-        log: Its entries.  Segments that each need no other may follow one another, if their keys differ.
+        record: The record of the operator.
+        log: The segments with its entries: one log, or several snapshots of different keys.
     """
     states = {
         info.name: _write_state(location, record, log, info) for info in describe_states(record, 0)
@@ -355,15 +358,11 @@ def _write(location: SavepointLocation, folder: str, tables: Iterable[pa.Table])
     return SavedRows(table.num_rows, (location.measure_file(name),))
 
 
-# Findings: its files against its manifest
+# Checking the files against the manifest
 
 
 def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:
-    """Return all faults of a savepoint, and how much was looked at.
-
-    Args:
-        saved: The opened savepoint, whose manifest could be read.
-    """
+    """Return all damage of an opened savepoint, and the amount that was checked."""
     found = list(_find_unnamed(saved))
     checked = Checked()
     for operator in saved.manifest.operators:
@@ -374,7 +373,7 @@ def check_savepoint(saved: SavepointDirectory) -> tuple[list[Finding], Checked]:
 
 
 def _find_unnamed(saved: SavepointDirectory) -> Iterator[Finding]:
-    """Find files that other tools would read with those of the savepoint."""
+    """Find files that are not the savepoint's, but that other tools would read with its files."""
     location = saved.location
     for operator in saved.manifest.operators:
         states = [(name, operator.states[name]) for name in operator.states]
@@ -382,9 +381,7 @@ def _find_unnamed(saved: SavepointDirectory) -> Iterator[Finding]:
             named = {each.path for each in rows.files}
             for path in location.files_in(folder_of(operator.uid, name)):
                 if path not in named:
-                    msg = (
-                        f"{location.where}: Parquet files must be those of the manifest, got {path}"
-                    )
+                    msg = f"{location.where}: the manifest must name every Parquet file, got {path}"
                     yield Finding("file", f"{msg} besides")
 
 
@@ -409,7 +406,7 @@ def _of_rows(
         found = _of_file(location, each, schema)
         if isinstance(found, Finding):
             yield found
-            there = saved.rows  # the number of its rows is not known
+            there = saved.rows  # a damaged file is reported once, not as missing rows as well
         else:
             there += found
     if there != saved.rows:
@@ -418,7 +415,7 @@ def _of_rows(
 
 
 def _of_file(location: SavepointLocation, saved: SavedFile, schema: pa.Schema) -> Finding | int:
-    """Return what is wrong with a file, or how many rows it has."""
+    """Return the damage of a file, or the number of its rows."""
     where = f"{location.where}, file {saved.path}"
     try:
         read = location.read_file(saved)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory that is a savepoint, or becomes one: at a path, or at an address that Arrow knows."""
+"""The directory of a savepoint, at a path or at an address that Arrow knows.
+
+A savepoint is written file by file, the manifest last, so a broken write leaves no savepoint.  To replace
+one, a new savepoint is written beside it; two renames exchange them when the new one is whole.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ __all__ = [
 
 _CHUNK = 1 << 20
 _READERS = 4
-"""Number of files read at a time: from an object store, waiting takes most of the time."""
+"""How many files are read at a time; an object store answers slowly, so waiting takes the most time."""
 
 
 @attrs.frozen
@@ -39,9 +43,9 @@ class SavepointLocation:
     """A directory that is a savepoint, or becomes one.
 
     Args:
-        address: The address as it was given.
-        filesystem: Arrow's filesystem.
-        root: The path in it, without a slash at its end.
+        address: The path or address as the user gave it.
+        filesystem: The Arrow filesystem that has the directory.
+        root: The path in the filesystem, without a slash at its end.
         uri: The absolute path or address at which Spark finds it, without a slash at its end.
     """
 
@@ -75,11 +79,11 @@ class SavepointLocation:
             CorruptStateError: There is no manifest, or it is damaged.
         """
         if not self.exists(MANIFEST):
-            msg = f"{self.where}: a savepoint has a {MANIFEST}, which is written last, got none"
-            remedy = "give the directory of one that was finished"
+            msg = f"{self.where}: a savepoint has a {MANIFEST}, which is written last, got no such file"
+            remedy = "give the directory of a finished savepoint"
             written = self._beside("new")
             if not self.exists() and written.exists(MANIFEST):
-                remedy = f"replacing it broke off when the new one was whole: move {written.address!r} here"
+                remedy = f"its replacement was interrupted when the new one was whole: move {written.address!r} here"
             raise CorruptStateError(f"{msg}; {remedy}")
         return Manifest.from_json(self.read_text(MANIFEST), self.where)
 
@@ -94,7 +98,7 @@ class SavepointLocation:
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file as a whole; its folder is made if it does not exist."""
-        # Written beside and moved: a half-written manifest must not look like a damaged savepoint.
+        # Written under another name first: half a manifest must not look like a damaged savepoint.
         path = self.path(name)
         hidden = f"{path}.new"
         self.filesystem.create_dir(path.rpartition("/")[0])
@@ -128,22 +132,22 @@ class SavepointLocation:
                     raise damage_error(self, misfit)
 
     def misfit(self, saved: SavedFile) -> str | None:
-        """Say how a file differs from the one that was written; None if it does not."""
+        """Return how a file differs from the one that was written, or None."""
         if not self.exists(saved.path):
-            return _tell_missing(saved)
-        return _tell_difference(saved, self.measure_file(saved.path))
+            return _report_missing(saved)
+        return _report_difference(saved, self.measure_file(saved.path))
 
     def read_file(self, saved: SavedFile) -> pa.Buffer | str:
-        """Read a file once, checksum and all; return its bytes, or how it differs from what was written.
+        """Read a file once, and return its bytes, or how it differs from the file that was written.
 
-        What is decoded from these bytes cannot have changed since they were compared.
+        The checksum is computed from these very bytes, so no change between two reads can be missed.
         """
         if not self.exists(saved.path):
-            return _tell_missing(saved)
+            return _report_missing(saved)
         with self.filesystem.open_input_stream(self.path(saved.path), compression=None) as file:
             read = copy_to_arrow(iter(lambda: file.read(_CHUNK), b""))
         found = SavedFile(saved.path, read.size, hashlib.sha256(read).hexdigest())
-        return _tell_difference(saved, found) or read
+        return _report_difference(saved, found) or read
 
     def tables(self, files: Iterable[SavedFile], schema: pa.Schema) -> Iterator[pa.Table]:
         """Read files as tables; each is read once.
@@ -168,7 +172,7 @@ class SavepointLocation:
         """Count the rows of Parquet files that have each of these values in a column."""
         found: Counter[str] = Counter()
         for saved in files:
-            # Not as a dataset: threads of Arrow would hold the filesystem, which may be Python's.
+            # A dataset's threads would keep the filesystem, whose code may be Python's, at exit.
             with self.filesystem.open_input_file(self.path(saved.path)) as file:
                 for batch in pq.ParquetFile(file).iter_batches(columns=[column]):
                     for each in pc.value_counts(batch.column(0)).to_pylist():
@@ -182,11 +186,11 @@ class SavepointLocation:
         return sorted(f"{folder}/{name}" for name in names if name.endswith(".parquet"))
 
     def begin(self, mode: str) -> SavepointLocation:
-        """Return where to write a savepoint meant for here: here, or beside the one that is here.
+        """Return the directory to write to: this one, or one beside it if a savepoint is here.
 
         Raises:
-            DeclarationValueError: There is something here that must stay, or that is no savepoint;
-                or this is within a checkpoint.
+            DeclarationValueError: The directory exists and `mode` is "error", or it is not a
+                savepoint, or it is within a checkpoint.
         """
         if mode not in ("error", "overwrite"):
             msg = f'mode must be "error" or "overwrite", got {short_repr(mode)}; choose one'
@@ -195,12 +199,12 @@ class SavepointLocation:
         if not self.exists():
             return self
         if mode == "error":
-            msg = f"{self.where}: nothing is there before it is written, got a directory"
+            msg = f"{self.where}: must not exist before it is written, got a directory"
             raise DeclarationValueError(f'{msg}; give another path, or mode="overwrite"')
         if not self.exists(MANIFEST):
-            msg = f"{self.where}: only a savepoint is overwritten, got a directory that is none"
+            msg = f"{self.where}: only a savepoint is overwritten, got another directory"
             raise DeclarationValueError(f"{msg}; give another path")
-        # Written beside it: until the new savepoint is whole, the old one must stay.
+        # The old savepoint must stay until the new one is whole.
         beside = self._beside("new")
         beside.delete()
         return beside
@@ -216,10 +220,10 @@ class SavepointLocation:
             self.filesystem.delete_dir(self.root)
 
     def refuse_checkpoint(self) -> None:
-        """Refuse a directory within a checkpoint.
+        """Check that the directory is not within a checkpoint.
 
         Raises:
-            DeclarationValueError: It is.
+            DeclarationValueError: It is within a checkpoint.
         """
         parts = self.root.split("/")
         above = ["/".join(parts[:at]) for at in range(len(parts), 1, -1)]
@@ -236,8 +240,8 @@ class SavepointLocation:
         """Move a savepoint that was written beside this directory to its place."""
         if written.root == self.root:
             return
-        # Two renames, since deleting takes long: a break in between leaves both of them whole, and
-        # whoever opens this directory is told so.
+        # Deleting takes long, so the old directory is renamed first.  After an interruption between
+        # the two renames both savepoints are whole, and `manifest` says what to do.
         replaced = self._beside("replaced")
         replaced.delete()
         self.filesystem.move(self.root, replaced.root)
@@ -249,7 +253,7 @@ def savepoint_location_of(path: str | os.PathLike[str]) -> SavepointLocation:
     """Return the directory that a path or an address leads to.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is neither.
+        DeclarationTypeError, DeclarationValueError: The argument is neither.
     """
     try:
         address = os.fspath(path)
@@ -260,7 +264,7 @@ def savepoint_location_of(path: str | os.PathLike[str]) -> SavepointLocation:
         raise DeclarationTypeError(msg)
     try:
         if ":" not in address:
-            # Made absolute here, since Java may have another working directory than Python.
+            # The path becomes absolute, since Java may have another working directory than Python.
             path = os.path.abspath(address)
             return SavepointLocation(address, fs.LocalFileSystem(), path, path)
         plain = address.replace("file:/", "file:///") if address.startswith("file:/") else address
@@ -272,10 +276,10 @@ def savepoint_location_of(path: str | os.PathLike[str]) -> SavepointLocation:
 
 
 def copy_to_arrow(chunks: Iterable[bytes]) -> pa.Buffer:
-    """Copy bytes into memory of Arrow's, for what its threads read.
+    """Copy bytes into Arrow's memory, so that Arrow's threads read no memory of Python.
 
-    A thread of Arrow's may let go of a file shortly after the call that reads it.  If that happens
-    while Python ends and the bytes are Python's, the process aborts.
+    A thread of Arrow may release a file shortly after the call that reads it.  If Python ends
+    meanwhile and the bytes are Python's, the process aborts.
     """
     copied = pa.BufferOutputStream()
     for chunk in chunks:
@@ -284,22 +288,18 @@ def copy_to_arrow(chunks: Iterable[bytes]) -> pa.Buffer:
 
 
 def decode_file(read: pa.Buffer, schema: pa.Schema) -> pa.Table:
-    """Decode the bytes of a Parquet file in the columns of a schema.
-
-    Args:
-        read: The bytes, in memory of Arrow's.
-        schema: The columns.
-    """
+    """Decode the bytes of a Parquet file, which are in Arrow's memory, in the columns of a schema."""
+    # `partitioning=None`: a folder named "a=b" would become a column.
     return pq.read_table(
         pa.BufferReader(read), schema=schema, page_checksum_verification=True, partitioning=None
     )
 
 
-def _tell_missing(saved: SavedFile) -> str:
+def _report_missing(saved: SavedFile) -> str:
     return f"a file is missing, got no {saved.path}"
 
 
-def _tell_difference(saved: SavedFile, found: SavedFile) -> str | None:
+def _report_difference(saved: SavedFile, found: SavedFile) -> str | None:
     if found == saved:
         return None
     rule = f"{saved.path} must have {saved.bytes} bytes with the checksum {saved.sha256}"

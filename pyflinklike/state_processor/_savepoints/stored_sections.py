@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows and timers of a savepoint as sections of a log.
+"""Writes rows and timers of a savepoint as sections of a log.
 
-What a store keeps beside its entries (its layout, the stream time, the order and number of uses)
-follows from the entries, so whoever edits them need not know of it.
+A store keeps helper tables beside its entries: its layout, the stream time, the order and number of
+uses.  They are computed from the entries here, so a user who edits a savepoint need not know them.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ __all__ = [
 
 
 SECTION_BYTES = 4 * 1024 * 1024
-"""Largest section with more than one entry, in bytes.
+"""The largest section with more than one entry, in bytes.
 
-Each is a value in a row of Spark, which is copied and sorted before it is stored: a task has some
-of them in the JVM at a time, in buffers that are doubled when they grow.
+Each section is a value in a row of Spark, which Spark copies and sorts before it stores it.  A task has
+some of them in the JVM at a time, in buffers that Spark doubles when they are full.
 """
 _NAMES = ("key", "namespace", "user_key", "value", "stamp")
 
@@ -67,24 +67,24 @@ def sections_of_rows(rows: StateRows, saved: pa.Table) -> Iterator[Section]:
     """Write the rows of one key group as sections, helper tables included.
 
     Args:
-        rows: Description of the state's rows.
+        rows: The description of the state's rows.
         saved: All rows of the key group, in the columns of `rows.schema`.
 
     Raises:
-        StateValueError: A value does not fit its type, or two rows are of one entry.
+        StateValueError: A value does not fit its type, or an entry has two rows.
     """
     if rows.info.kind == "list":
         saved = sort_rows(saved, ["position"])
     entries = entries_of_rows(rows, saved)
     if len(pc.unique(entry_codes(entries))) != entries.num_rows:
-        msg = f"state {rows.info.name!r}: an entry has one row, got several with the same"
+        msg = f"state {rows.info.name!r}: an entry must have one row, got several with the same"
         raise StateValueError(f"{msg} {rows.entry_names}; aggregate them first")
     yield from _stamp_sections(rows, entries)
     yield from _helpers(rows, entries, saved)
 
 
 def _stamp_sections(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
-    """Write entries with a stamp and entries without one as sections of their own."""
+    """Write entries with a stamp and entries without a stamp as separate sections."""
     stamps = entries.column("stamp")
     if "stamp" in rows.schema.names or rows.info.kind in ("timestamped", "lru"):
         yield from section_of(rows.declaration, entries.filter(pc.is_valid(stamps)))
@@ -93,7 +93,7 @@ def _stamp_sections(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
 
 
 def section_of(declaration: Declaration, entries: pa.Table) -> Iterator[Section]:
-    """Write entries as sections of the log; without entries there are none."""
+    """Write entries as sections of the log; without entries there is no section."""
     for batch in entries.combine_chunks().to_batches():
         for part in divide_batch(batch, SECTION_BYTES):
             if part.num_rows:
@@ -104,8 +104,8 @@ def entries_of_rows(rows: StateRows, saved: pa.Table) -> pa.Table:
     """Return rows in the columns of `StoredTable.schema`.
 
     Args:
-        rows: Description of the state's rows.
-        saved: Rows in the columns of `rows.schema`.
+        rows: The description of the state's rows.
+        saved: The rows, in the columns of `rows.schema`.
 
     Raises:
         StateValueError: A value does not fit its type; the message names the entry.
@@ -118,11 +118,11 @@ def entries_of_rows(rows: StateRows, saved: pa.Table) -> pa.Table:
         if at is None:
             raise
         whose = {name: saved.column(name)[at].as_py() for name in rows.entry_names}
-        raise type(error)(f"{error}; it is that of {short_repr(whose)}") from error
+        raise type(error)(f"{error}; it is in the row {short_repr(whose)}") from error
 
 
 def _misfit(rows: StateRows, saved: pa.Table) -> int | None:
-    """Find a row that cannot be stored, by halves; None if each can by itself."""
+    """Find a row that cannot be stored, by bisection, or None if each row can be stored alone."""
     first, count = 0, saved.num_rows
     while count > 1:
         half = count // 2
@@ -277,9 +277,9 @@ def _helpers(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterator[Se
 
 
 def _stream_times(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterator[Section]:
-    """Write the stream time that was noted, or the time of the latest entry if that is later.
+    """Write the stream time of the savepoint, or the time of the latest entry if that is later.
 
-    A watermark is behind the latest entry: it is written as it was noted.
+    If the stream time is a watermark, it is written unchanged: it is behind the latest entry.
     """
     mode = rows.info.options["stream_time"]
     column = {"window": "window_start", "session": "session_end", "versioned": "valid_from"}
@@ -305,10 +305,10 @@ def _stream_times(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterat
 
 
 def sections_of_timers(record: OperatorRecord, saved: pa.Table) -> Iterator[Section]:
-    """Write the timers of one key group as sections; a timer that is there twice is one.
+    """Write the timers of one key group as sections; two equal timers become one.
 
     Args:
-        record: Record of the operator.
+        record: The record of the operator.
         saved: All timers of the key group, in the columns of a savepoint.
 
     Raises:

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""History first: a batch over what a source has, and a stream that goes on where the batch ended.
+"""History first: a batch reads a source up to now, and a stream goes on from the batch's end.
 
     history = history_of(spark, format="kafka", options={"subscribe": "clicks", ...})
     result = key_by(history.batch(), "user").process(..., savepoint_to=path)
     later = key_by(history.stream(path), "user").process(..., from_savepoint=path)
 
 The end of a source is pinned before the batch reads, and is in the savepoint.  A DataFrame does not
-say where it comes from; but an alias stays in its plan whatever is done with it afterwards.  So a
-batch, a result and a stream have aliases, and the plan of an operator's input tells which sources
-are before it.  A source without an alias is refused.
+name its sources, but an alias stays in its plan through all later operations.  So a batch, a result
+and a stream have aliases, and the plan of an operator's input shows which sources are before it.  A
+source without an alias is refused.
 
-Which batch writes where is noted when an operator is applied, and the executors write when Spark
-runs it (`savepoints.history_parts`).
+The driver notes which batch writes to which directory when an operator is applied.  The executors
+write when Spark runs the batch (`_savepoints.history_parts`).
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class SourceKind(Protocol):
     """How the end of a source is pinned, and how a stream goes on from there."""
 
     def pin(self, options: Mapping[str, str]) -> tuple[str, dict[str, str], Position]:
-        """Ask where the source ends now.
+        """Ask for the present end of the source.
 
         Returns:
-            The name of what is read, the options of a batch up to that end, and the end.
+            The name of the source's data, the options of a batch up to that end, and the end.
         """
 
     def go_on(self, options: Mapping[str, str], position: Position) -> dict[str, str]:
@@ -93,26 +93,26 @@ def add_kind(name: str, kind: Callable[[], SourceKind]) -> None:
     """Make a kind of source known to `history_of`; connectors call this.
 
     Args:
-        name: The argument of `format`.
-        kind: Makes it, when it is first asked for.
+        name: The argument `format` of `history_of`.
+        kind: Makes the kind of source; it is called when a program first uses the format.
     """
     _KINDS[name] = kind
 
 
 @attrs.frozen(eq=False)
 class History:
-    """A source of which a batch reads what is there, and a stream what comes later.
+    """A source whose present records a batch reads, and whose later records a stream reads.
 
-    Made by `history_of`.
+    `history_of` makes it.
 
     Args:
-        spark: The session.
-        format: As `spark.read.format` takes it.
+        spark: The session that reads the source.
+        format: The format, as `spark.read.format` takes it.
         schema: The columns of files; None for a source that has its own.
-        options: The options of the user.
+        options: The options that the user gave.
         path: The path of files; None for another source.
-        source: What is read, and where it ended when this was made.
-        pinned: The options of the batch.
+        source: The source, with its end when this was made.
+        pinned: The options of the batch, which ends there.
     """
 
     spark: SparkSession
@@ -124,30 +124,31 @@ class History:
     pinned: Mapping[str, str]
 
     def batch(self) -> DataFrame:
-        """Return a batch of what the source had when `history_of` was called."""
+        """Return a batch of the records that the source had when `history_of` was called."""
         reader = self.spark.read.format(self.format).options(**self.pinned)
         if self.path is None:
             return _name(reader.load(), self.source)
         assert self.schema is not None
         assert self.source.position is not None
-        # A file that is skipped would be missing in the state, and the stream does not read it either.
+        # If Spark skipped a file, its records would be lost: the stream does not read it, either.
         strict = reader.options(ignoreMissingFiles="false", ignoreCorruptFiles="false")
         files = strict.schema(self.schema).load(self.path)
         if gone := set(self.source.position["found"]).difference(files.inputFiles()):
             msg = (
-                f"a batch reads all files that history_of has found, got {len(gone)} of them removed, "
+                f"a batch must read all files that history_of found, got {len(gone)} removed files, "
                 f"such as {min(gone)!r}; restore them, or call history_of again"
             )
             raise DeclarationValueError(msg)
         return _name(files.where(_is_of(self.source.position)), self.source)
 
     def stream(self, savepoint: str | os.PathLike[str]) -> DataFrame:
-        """Return a stream of what the source has got since the batch that wrote a savepoint.
+        """Return a stream of the records that came after the batch that wrote a savepoint.
 
-        Whatever `history_of` has pinned now does not matter, so that a program can be started again.
+        The position comes from the savepoint, not from this call of `history_of`, so a program can
+        be started again.
 
         Args:
-            savepoint: The directory that `process(..., savepoint_to=...)` was given.
+            savepoint: The directory of `process(..., savepoint_to=...)`.
 
         Raises:
             CorruptStateError: The savepoint is damaged, or the batch was not read to its end.
@@ -159,8 +160,8 @@ class History:
         found = next((each for each in sources if each.is_same(self.source)), None)
         if history is None or found is None or found.position is None:
             msg = (
-                f"{where}: a stream goes on where a batch of the same source has ended, got "
-                f"{list(map(str, sources))} for {self.source}"
+                f"{where}: must be written by a batch of {self.source}, got a savepoint with the sources "
+                f"{list(map(str, sources))}"
             )
             raise DeclarationValueError(
                 f"{msg}; write it with savepoint_to of history_of(...).batch()"
@@ -178,8 +179,8 @@ class History:
 
 
 def _is_of(position: Position) -> Column:
-    """Return whether a record is of one of the files that were found."""
-    # Spark itself gives the path of one file in two forms.
+    """Return whether a record comes from one of the files that were found."""
+    # Spark gives the path of a local file in two forms: "file:///a" and "file:/a".
     path = F.replace(F.col("_metadata.file_path"), F.lit("file:///"), F.lit("file:/"))
     return path.isin([each.replace("file:///", "file:/") for each in position["found"]])
 
@@ -195,23 +196,23 @@ def history_of(
     """Pin the end of a source, for a batch that reads up to there and a stream that goes on.
 
     Args:
-        spark: The session.
+        spark: The session that reads the source.
         format: "json", "parquet" or another format of files; "kafka", or "pyflinklike_kafka" once
             it is registered.
-        schema: The columns of files; by default those that Spark infers.
+        schema: The columns of files; by default Spark infers them.
         path: The path of files, as a stream takes it.
-        options: The options of the batch and of the stream; each gets those that are its own.  A
-            batch ends at `endingOffsets`; by default at the offsets that the topics have now.
+        options: The options of the batch and of the stream; each gets the options that it knows.  A
+            batch ends at `endingOffsets`; by default at the present end of the topics.
 
     Raises:
-        DeclarationValueError: It cannot be told where a stream of this format would go on.
+        DeclarationValueError: The position after a batch of this format is not known.
     """
     given = {name: str(value) for name, value in (options or {}).items()}
     if format in _FILES:
         return _history_of_files(spark, format, schema, path, given)
     kind = _kind_of(format)
     if path is not None or schema is not None:
-        msg = f"path and schema are of files, got them for {format!r}; leave them out"
+        msg = f"path and schema are for files, got format {format!r}; leave them out"
         raise DeclarationValueError(msg)
     what, pinned, position = kind.pin(given)
     source = SavedSource(None, format, what, is_bounded=True, position=position)
@@ -222,9 +223,9 @@ def _kind_of(name: str) -> SourceKind:
     if name not in _KINDS:
         known = sorted({*_FILES, *_KINDS, "kafka", "pyflinklike_kafka"})
         msg = (
-            f"history_of knows of {known} where a stream goes on, got {name!r}; import "
-            "pyflinklike.kafka for Kafka; of another source read the batch and the stream yourself, and "
-            "say where the batch ended by history_at(df, position)"
+            f"history_of takes one of the formats {known}, got {name!r}; for Kafka import "
+            "pyflinklike.kafka; for another source read the batch and the stream yourself, and say "
+            "how far the batch reads with history_at(df, position)"
         )
         raise DeclarationValueError(msg)
     return _KINDS[name]()
@@ -238,7 +239,7 @@ def _history_of_files(
     options: dict[str, str],
 ) -> History:
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-        msg = f"files are at a path, got {short_repr(path)}; pass path=..."
+        msg = f"a source of files needs a path, got {short_repr(path)}; pass path=..."
         raise DeclarationTypeError(msg)
     reader = spark.read.format(kind).options(**options)
     there = (reader if schema is None else reader.schema(schema)).load(os.fspath(path))
@@ -249,26 +250,28 @@ def _history_of_files(
 
 
 def history_at(df: DataFrame, position: str) -> DataFrame:
-    """Say how far a batch reads its source, where `history_of` does not know it.
+    """Say how far a batch reads its source, for a source that `history_of` does not know.
 
-    The stream that goes on is the user's, and must begin exactly there.
+    The user makes the stream that goes on, and must begin it exactly there.
 
     Args:
-        df: A batch.
-        position: A text for the savepoint, such as "version 12 of the table"; "static" for a table
-            that is no history.
+        df: A batch, not a stream.
+        position: A text for the savepoint, such as "version 12 of the table", or "static" for a
+            table that the stream does not read.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is no batch, or nothing is said.
+        DeclarationTypeError, DeclarationValueError: `df` is not a batch, or `position` is empty.
     """
     if not isinstance(df, DataFrame) or not isinstance(position, str):
         msg = f"history_at takes a DataFrame and a text, got {short_repr(df)} and {short_repr(position)}"
         raise DeclarationTypeError(msg)
     if df.isStreaming:
-        msg = "history_at takes a batch, got a stream; read the stream where this position ends"
+        msg = "history_at takes a batch, got a stream; give it the batch, and begin the stream at its end"
         raise DeclarationValueError(msg)
     if not position:
-        msg = 'history_at takes how far the batch is read, got ""; say it, such as "version 12"'
+        msg = (
+            'history_at takes the position that the batch reads to, got ""; write "version 12", say'
+        )
         raise DeclarationValueError(msg)
     said = SavedSource(None, "DataFrame", position, is_bounded=True, position={"said": position})
     return _name(df, said)
@@ -285,11 +288,11 @@ def _name(df: DataFrame, source: SavedSource) -> DataFrame:
 
 @attrs.frozen(eq=False)
 class _Writing:
-    """A batch of which an operator writes its state.
+    """A batch at whose end an operator writes its state.
 
     Args:
-        location: The directory.
-        history: The batch.
+        location: The directory of the savepoint.
+        history: The batch and its sources.
         watermark: A row with the watermark after all records; None without event time.
     """
 
@@ -298,7 +301,7 @@ class _Writing:
     watermark: DataFrame | None
 
     def add_last_rows(self, keyed: DataFrame, max_parallelism: int) -> DataFrame:
-        """Add a row to each key group, which has the watermark: so it is processed without records, too."""
+        """Add a row with the watermark to each key group, so that Spark processes empty groups, too."""
         spark = keyed.sparkSession
         groups = spark.range(max_parallelism).select(F.col("id").cast("int").alias(KEY_GROUP))
         if self.watermark is None:
@@ -320,32 +323,32 @@ def save_batch(source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]) 
     """Apply a plan to a batch, at whose end the operator writes its state.
 
     Args:
-        source: The records.
+        source: The records of the batch.
         plan: The plan of the operator.
         savepoint_to: The directory, as the user gave it.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: The path cannot be used, or it is not known where
-            a stream would go on with one of the sources.
+        DeclarationTypeError, DeclarationValueError: The path cannot be used, or the position after
+            the batch is not known for one of the sources.
     """
     inputs, groups = source.inputs(), plan.task.max_parallelism
     timed = [each for each in inputs if each.event_time is not None]
     times = [(each.df, each.time(), each.delay or 0) for each in timed]
-    # The watermark of two inputs is the slower one's, which is known at the end only.  A broadcast
-    # input comes first as a whole, and holds nothing back if it has no times.
+    # The watermark of two inputs is the slower one's, so it is known at the end only.  A broadcast
+    # input comes first as a whole, and delays no watermark if it has no times.
     is_alone = len(inputs) == 1 or isinstance(plan.reader, BroadcastReader)
     writing = _begin_batch(savepoint_to, plan.task, [each.df for each in inputs], times)
     run = writing.history.run
     delay = writing.history.delay if is_alone and len(timed) == 1 else None
     plan = attrs.evolve(plan, history=HistoryPlan(writing.location.uri, run, delay))
     arrived = with_batch_time(writing.add_last_rows(source.key_batch(groups), groups))
-    # Nulls come first, so the last row of a key group is its last.
+    # Records have null in this column, and Spark sorts nulls first: the row with the watermark is last.
     order: list[str | Column] = [KEY_GROUP, LAST_WATERMARK, *source.order()]
     grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(*order)
     records = grouped.drop(*source.name_sorting_columns())
     running = with_imports_frozen(run_batch(plan))
     result = records.mapInArrow(running, plan.layout.result_type())
-    # So an operator behind it is known to be of the same batch.
+    # By the alias an operator behind this one is known to belong to the same batch.
     return result.alias(f"{_RUN}{run}")
 
 
@@ -361,7 +364,7 @@ def _begin_batch(
         for name in leaf.names
         if name.startswith(_RUN) and name.removeprefix(_RUN) in _RUNS
     ]
-    # Behind another operator the watermark is that of the query, as in a stream.
+    # Operators behind another one share the query's watermark, as in a stream.
     before = next((each for each in runs if each.watermark is not None), None)
     watermark = _last_watermark(times) if before is None else before.watermark
     delay = None if before is None else before.history.delay
@@ -387,9 +390,9 @@ def _sources_of(leaves: Sequence[Leaf]) -> tuple[SavedSource, ...]:
         is_of_run = any(name.removeprefix(_RUN) in _RUNS for name in leaf.names)
         if not known and not is_of_run:  # the sources before another operator are known already
             msg = (
-                "a batch with savepoint_to reads sources of which the savepoint can say where a stream "
-                f"goes on, got {leaf.text:.120}; read it by history_of(...).batch(), or say how far it "
-                'is read: history_at(df, "<position>")'
+                "a batch with savepoint_to must know how far it reads each source, got "
+                f"{leaf.text:.120}; read it with history_of(...).batch(), or say how far it is read with "
+                'history_at(df, "<position>")'
             )
             raise DeclarationValueError(msg)
         found += [each for each in known if each not in found]
@@ -415,11 +418,11 @@ def _last_watermark(times: Times) -> DataFrame | None:
 
 @attrs.frozen(eq=False)
 class _Going:
-    """What this program has done with the streams that go on with a batch.
+    """The streams of this program that go on with a batch.
 
     Args:
         location: The savepoint of the batch.
-        begun: The operators that have begun with it.
+        begun: The uids of the operators that have begun with it.
     """
 
     location: SavepointLocation
@@ -436,13 +439,13 @@ def begin_stream(
     """Return the state with which an operator of a stream begins, and its plan.
 
     Args:
-        source: The records.
+        source: The records of the stream.
         plan: The plan of the operator.
-        savepoint: As the user gave it; None for no state.
+        savepoint: The savepoint as the user gave it; None begins without state.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: It is no savepoint; the stream needs one, or
-            goes on elsewhere than the batch of the savepoint has ended.
+        DeclarationTypeError, DeclarationValueError: The argument is not a savepoint; or the stream
+            needs one, or does not begin at the end of the savepoint's batch.
         CorruptStateError, IncompatibleStateError, SparkSetupError: As `initial_state` raises them.
     """
     uid, inputs = plan.task.name, source.inputs()
@@ -451,26 +454,26 @@ def begin_stream(
         _refuse_without_savepoint(uid, frames)
         return None, plan
     initial, saved = initial_state(source.df, plan, savepoint)
-    # Behind another operator the delay may be lost; the first one's is the query's.
+    # An operator behind another one may not know the delay; the first operator's is the query's.
     delay = inputs[0].delay if inputs[0].before_watermark is None else None
     least = _go_on(uid, savepoint, frames, delay)
     return initial, attrs.evolve(plan, saved=saved, least_watermark=least)
 
 
 def _refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
-    """Refuse an operator that would begin without the history of its stream.
+    """Check that an operator without a savepoint does not miss the history of its stream.
 
-    One that the batch did not have may stand behind another that has begun with the savepoint.
+    A new operator may stand behind another one that has begun with the savepoint.
 
     Args:
         uid: The name of the operator.
-        frames: Its inputs.
+        frames: The inputs of the operator.
 
     Raises:
-        DeclarationValueError: It would.
+        DeclarationValueError: The operator would begin without the history.
     """
     if not _STREAMS:
-        return  # looking at a plan takes a while
+        return  # analyzing a plan takes some 100 ms, and most programs have no history
     names = [name for frame in frames for leaf in leaves_of(frame) for name in leaf.names]
     for run in (each.removeprefix(_STREAM) for each in names if each.startswith(_STREAM)):
         going = _STREAMS.get(run)
@@ -480,8 +483,8 @@ def _refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
         if uid in known or not going.begun:
             msg = (
                 f"a stream that goes on with a batch begins with its savepoint, got operator {uid!r} "
-                f"without from_savepoint; pass from_savepoint={going.location.address!r}, also where "
-                "the checkpoint is there already"
+                f"without from_savepoint; pass from_savepoint={going.location.address!r}, also if the "
+                "checkpoint exists already"
             )
             raise DeclarationValueError(msg)
 
@@ -489,19 +492,19 @@ def _refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
 def _go_on(
     uid: str, savepoint: SavepointLike, frames: Sequence[DataFrame], delay: int | None
 ) -> int:
-    """Check that a stream goes on where the batch of a savepoint ended; return its first watermark.
+    """Check that a stream begins at the end of a savepoint's batch, and return its first watermark.
 
     Args:
         uid: The name of the operator.
-        savepoint: The savepoint with which the stream begins, of a batch or of anything else.
+        savepoint: The savepoint with which the stream begins; a batch may have written it.
         frames: The inputs of the operator.
-        delay: How late records of the first input may be, in ms; None where that is not known.
+        delay: How late records of the first input may be, in ms; None if that is not known.
 
     Returns:
-        In ms; `MIN_WATERMARK` for a savepoint that no batch has written.
+        The watermark in ms; `MIN_WATERMARK` if no batch has written the savepoint.
 
     Raises:
-        DeclarationValueError: A source begins elsewhere, or the lateness is another one.
+        DeclarationValueError: A source begins at another position, or the lateness differs.
     """
     manifest = _manifest_of(frames[0].sparkSession, savepoint)
     if manifest is None or manifest.history is None:
@@ -513,15 +516,15 @@ def _go_on(
     for leaf in (each for frame in frames for each in leaves_of(frame)):
         if leaf.is_streaming and mark not in leaf.names and not is_said:
             msg = (
-                "a stream that begins with the savepoint of a batch begins where the batch ended, got "
-                f"{leaf.text:.120}; read it by history_of(...).stream(<the savepoint>)"
+                "a stream that begins with a batch's savepoint must begin at the end of the batch, got "
+                f"{leaf.text:.120}; read it with history_of(...).stream(<the savepoint>)"
             )
             raise DeclarationValueError(msg)
     if None not in (delay, history.delay) and delay != history.delay:
         msg = (
-            "a stream has the lateness of the batch that it goes on with, got "
-            f"{history.delay} ms of the batch and {delay} ms of the stream; pass the same "
-            "watermark_delay to both, in place of withWatermark"
+            "a stream must have the lateness of its batch, got "
+            f"{history.delay} ms for the batch and {delay} ms for the stream; pass the same "
+            "watermark_delay to both, instead of withWatermark"
         )
         raise DeclarationValueError(msg)
     if history.run in _STREAMS:

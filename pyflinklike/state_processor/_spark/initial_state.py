@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state with which a stream begins, from a savepoint.
+"""Makes the state with which a stream begins from a savepoint.
 
-A savepoint that is a directory, or a `Savepoint`, never passes through the driver: executors make
-snapshots of each key group.
+The state of a savepoint directory or a `Savepoint` never passes through the driver: executors make
+a snapshot of each key group.
 
     rows of a state -> key group by the stream's own hash -> sections -> segments of a key group
 
 The rows of each state are shuffled by key group and become sections.  The sections of all states
-are shuffled again and become segments.  A savepoint in bytes is split by key group on the driver.
-The host sees to it that each key group gets its segments in the first micro-batch.
+are shuffled again and become segments.  The driver splits a savepoint in bytes by key group.  The
+host gives each key group its segments in the first micro-batch.
 """
 
 from __future__ import annotations
@@ -99,25 +99,25 @@ Saved = Mapping[str, Mapping[str, Any]]
 
 
 def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[Initial, Saved]:
-    """Return the state with which a stream begins, and how its states were declared.
+    """Return the state with which a stream begins, and the stored declarations of its states.
 
     Args:
-        df: The stream.
+        df: The stream of records.
         plan: The plan of the query.
         savepoint: A savepoint with this operator, or with only one.
 
     Returns:
-        The rows for the host, and the declarations by the name of the state; none if the savepoint
-        is bytes, which do not tell them.
+        The rows for the host, and the declarations by the name of the state.  A savepoint in bytes
+        has no declarations.
 
     Raises:
-        DeclarationTypeError: It is no savepoint.
+        DeclarationTypeError: The argument is not a savepoint.
         CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys do not
             have the key columns' types.
-        StateValueError: A verb of a `Savepoint` has no answer for a value or key.
-        UnknownStateError: The savepoint has several operators, and none of this name.
-        SparkSetupError: The savepoint holds timers that the query could not fire; or it was not written,
-            on PySpark 3.5.
+        StateValueError: An edit of a `Savepoint` has no result for a value or key.
+        UnknownStateError: The savepoint has several operators, but none with this uid.
+        SparkSetupError: The savepoint holds timers that the query could not fire; or PySpark is 3.5
+            and the savepoint was not written.
     """
     if isinstance(savepoint, bytes):
         return _initial_rows(df, plan, savepoint), {}
@@ -135,7 +135,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
     operator = directory.manifest.operator(uid, directory.location.where)
     _check_fit(operator.record, operator.domains, plan)
     if not HAS_TRANSFORM_WITH_STATE:
-        # PySpark 3.5 has the state travel among the records, out of the driver.
+        # On PySpark 3.5 the driver sends the state among the records.
         initial = _initial_rows(df, plan, directory.segment(uid).to_bytes())
         return initial, operator.record.states
     frames = read_saved_frames(df.sparkSession, directory, uid)
@@ -168,7 +168,7 @@ def read_savepoint(
 ) -> bytes:
     """Read the state of a streaming query, in the form of `KeyedProcessHarness.snapshot`.
 
-    The query may be running.  Nothing is changed.
+    The query may be running.  The checkpoint does not change.
 
     Args:
         spark: Any session that reaches the checkpoint.
@@ -177,12 +177,11 @@ def read_savepoint(
             (`spark.sql.streaming.minBatchesToRetain`); by default the last committed one.
         operator_id: The number of the query's stateful operator, counted from its sources;
             0 if there is only one.
-        allow_pickle: Whether the savepoint may hold pickles.  Nothing is unpickled here, but a
+        allow_pickle: Whether the savepoint may hold pickles.  This call unpickles no value, but a
             program that restores the savepoint and declares such a state will do so.
 
     Returns:
-        The savepoint: for `process(..., from_savepoint=...)`, or for the `restore` of a
-        harness.
+        The savepoint, for `process(..., from_savepoint=...)` or for the `restore` of a harness.
 
     Raises:
         CorruptStateError: A key group's log is damaged, incomplete, or not the one that the
@@ -221,7 +220,7 @@ def savepoint_of(
     groups = {}
     for group_id in blobs.keys() - {REGISTRY_KEY}:
         if is_home(group_id):
-            continue  # another query has other partitions, and no use for their watermark
+            continue  # a partition watermark: another query has other partitions
         index = index_of(group_id, max_parallelism)
         if group_id != group_ids(max_parallelism, place_of(group_id))[index]:
             msg = f"{where}: state must be under the numbers of key groups, got {group_id}"
@@ -238,7 +237,7 @@ def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int
     """Make rows for the start of a query from a savepoint.
 
     Args:
-        df: The stream.
+        df: The stream of records.
         plan: The plan of the query.
         savepoint: A savepoint of one operator, as `read_savepoint` returns it.
 
@@ -267,7 +266,7 @@ def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int
 def initial_rows(
     plan: Plan, savepoint: bytes, group_of: Callable[[list[Any]], list[int]]
 ) -> list[tuple[int, bytes]] | None:
-    """Make rows for the start of a query from a savepoint, where keys are hashed by the caller.
+    """Make rows for the start of a query from a savepoint; the caller hashes the keys.
 
     Args:
         plan: The plan of the query.
@@ -275,7 +274,7 @@ def initial_rows(
         group_of: Finds the key groups in which the query looks for keys in the user's form.
 
     Returns:
-        As `_initial_rows`.
+        The rows that `_initial_rows` returns.
 
     Raises:
         CorruptStateError, IncompatibleStateError, SparkSetupError: As `_initial_rows` raises them.
@@ -316,12 +315,12 @@ class KeyLayout(Protocol):
 
 
 def initial_frame(frames: Frames, keys: KeyLayout, place: int = 0) -> DataFrame:
-    """Make the rows with which an operator begins: grouping keys, and a payload in each row.
+    """Make the rows with which an operator begins: a grouping key and a payload in each.
 
     Args:
         frames: The operator's part of the savepoint.
-        keys: Finds the key groups of its keys.
-        place: The place of the operator among those that share its state operator.
+        keys: Finds the key groups of the operator's keys.
+        place: The operator index among the operators that share Spark's state operator.
 
     Raises:
         IncompatibleStateError: The state of a key group would have to be divided.
@@ -336,13 +335,13 @@ def initial_frame(frames: Frames, keys: KeyLayout, place: int = 0) -> DataFrame:
 
 
 def stay_in_group(frame: DataFrame) -> DataFrame:
-    """Return rows that belong to no key in the key group in which they were."""
+    """Keep rows that belong to no key in their key group."""
     return frame.withColumn(KEY_GROUP, F.col("key_group").cast("int"))
 
 
 @attrs.frozen
 class _Keys:
-    """The key columns of a savepoint, and those of the stream that take their place.
+    """The key columns of a savepoint, and the key columns of the stream that replace them.
 
     Args:
         columns: The key columns of the savepoint.
@@ -364,7 +363,7 @@ class _Keys:
         fits = len(names) == 1 if not declared else _lower(declared) == _lower(names)
         if not fits:
             msg = (
-                f"operator {plan.task.name!r}: a savepoint has the key columns of the stream, "
+                f"operator {plan.task.name!r}: a savepoint must have the key columns of the stream, "
                 f"{list(names)}, got {declared or list(columns.names)}; rename them before key_by, "
                 "or make a savepoint of these with Savepoint.new() and with_state()"
             )
@@ -392,7 +391,7 @@ class _Keys:
         return F.col(quote(self.columns.names[at])).cast(self.types[at])
 
     def _check_same(self, frame: DataFrame) -> None:
-        """Check that records of the stream bring the same keys."""
+        """Check that the stream's key columns can hold each key of the savepoint unchanged."""
         for at, name in enumerate(self.columns.names):
             former = frame.schema[name].dataType
             if former == self.types[at]:
@@ -419,12 +418,11 @@ def _lower(names: Iterable[str]) -> list[str]:
 def _sections(keys: KeyLayout, frames: Frames, name: str, frame: DataFrame) -> DataFrame:
     record = frames.record
     rows = StateRows.of(record, state_of(describe_states(record, 0), name, "savepoint"), saved=True)
-    # A savepoint holds one copy of broadcast state; every key group begins with its own.
+    # A savepoint holds one copy of broadcast state, and every key group begins with a copy of it.
     if rows.info.kind == "broadcast":
         everywhere = F.explode(F.sequence(F.lit(0), F.lit(keys.max_parallelism - 1)))
-        placed = frame.withColumn(
-            KEY_GROUP, everywhere
-        )  # ints: Spark explodes nothing within a cast
+        # The sequence is of ints, since Spark refuses `explode` within a cast.
+        placed = frame.withColumn(KEY_GROUP, everywhere)
     else:
         placed = keys.with_group(frame, by_key=not rows.declaration.per_group)
     return _by_group(placed, _StateJob(rows))
@@ -507,7 +505,7 @@ class _SegmentsJob:
         groups = []
         for index, sections in groupby(_sections_of(batches), itemgetter(0)):
             groups.append(index)
-            # Segments stay small, for each is a row, of which the JVM holds several copies.
+            # Each segment is a row, and the JVM holds several copies of a row, so segments stay small.
             for segment in snapshots((each for _, each in sections), SECTION_BYTES):
                 yield INITIAL_SCHEMA.batch([(self.group_ids[index], segment.to_bytes())])
         if groups:

@@ -419,7 +419,7 @@ def test_a_savepoint_is_not_written_over_another(tmp_path):
     again = run.run.savepoint(str(tmp_path / "savepoint"), stops=True)
 
     assert TOTALS == run.finish()
-    with pytest.raises(DeclarationValueError, match="nothing is there before it is written"):
+    with pytest.raises(DeclarationValueError, match="must not exist before it is written"):
         again.result()
     assert TOTALS[1:] == collected(totals, tmp_path / "savepoint")
 

@@ -85,7 +85,7 @@ def test_a_module_has_both_names(installed):
         ("from pyflink.dataset import ExecutionEnvironment", "DataStream in batch mode"),
         ("import pyflink.shell", "import pyflinklike.pyflink.datastream"),
         ("from pyflink.table import Surprise", "cannot import name"),
-        ("import pyflink.surprise", "its reference says what there is"),
+        ("import pyflink.surprise", "its reference lists the modules it has"),
         ("from pyflink.datastream import Surprise", "cannot import name"),
     ],
 )

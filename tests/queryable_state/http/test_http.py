@@ -283,7 +283,7 @@ def test_a_scan_of_timers_goes_on_in_its_batch(query):
         ({"from": "soon"}, "a time is given in ms"),
         ({"limit": "-1"}, "limit takes a whole number"),
         ({"before": "1"}, "its parameters are"),
-        ({"after": "x"}, "after takes what an answer had"),
+        ({"after": "x"}, "after takes the 'after' of an answer"),
     ],
 )
 def test_what_is_no_question_about_timers_is_refused(served, asked, expected):

@@ -393,7 +393,7 @@ def test_notes_of_another_form_give_no_position(tmp_path):
     found = job_at(str(folder.folder.path))
 
     reasons = [found.describe(text).sources[0].reason for text in ("v2\n{}\n{}", V1)]
-    assert ["Spark's checkpoint notes offsets in a form that is not known"] * 2 == reasons
+    assert ["Spark's checkpoint notes offsets in an unknown form"] * 2 == reasons
 
 
 def test_rows_that_spark_has_read_must_be_there(tmp_path):
@@ -401,7 +401,7 @@ def test_rows_that_spark_has_read_must_be_there(tmp_path):
     folder = Folder(tmp_path, totals, **BY_TWO).read([0], [1])
     (folder.folder.source(0) / "0000000001.parquet").unlink()
 
-    with pytest.raises(CorruptStateError, match=r"without the files of \[1\]"):
+    with pytest.raises(CorruptStateError, match=r"without the files \[1\]"):
         folder.position(1)
 
 
@@ -453,7 +453,9 @@ def test_a_job_without_a_commit_has_no_savepoint(tmp_path):
     """Its sources are at their beginning."""
     folder = run(job(tmp_path), commits=False)
 
-    with pytest.raises(SparkSetupError, match=r"got none in .*; wait for the job's first one"):
+    with pytest.raises(
+        SparkSetupError, match=r"has committed no micro-batch yet; wait for its first one"
+    ):
         _ = job_at(str(folder.path)).last_commit
 
 

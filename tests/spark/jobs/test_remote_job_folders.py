@@ -260,7 +260,7 @@ def test_a_run_that_has_lost_its_folder_writes_no_micro_batch(remote, tmp_path):
     hidden = tmp_path / ".hidden"
     hidden.touch()
 
-    with pytest.raises(SparkSetupError, match="another one has taken the folder"):
+    with pytest.raises(SparkSetupError, match="another run could not reach its driver"):
         ledger.note(0, [Renaming(hidden, tmp_path / "seen")])
     first.leave(is_over=True)
 

@@ -86,7 +86,7 @@ def test_a_savepoint_where_only_hadoop_is_at_home(spark, mounted, tmp_path):
     assert (["counts"], here.manifest) == (here.operators(), there.manifest)
     assert there.manifest == place.manifest()
     assert ["saved"] == [each.name for each in tmp_path.iterdir() if each.name[0] != "."]
-    with pytest.raises(DeclarationValueError, match="nothing is there before it is written"):
+    with pytest.raises(DeclarationValueError, match="must not exist before it is written"):
         made.write(f"{mounted}/saved")
     with pytest.raises(DeclarationValueError, match=r'No FileSystem for scheme "nope"'):
         made.write("nope://bucket/saved")

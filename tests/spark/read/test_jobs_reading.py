@@ -220,7 +220,7 @@ def test_a_checkpoint_that_was_moved_says_what_to_do(spark, tmp_path):
     drain(started(feed, 0), former)
     former.rename(moved)
     with pytest.raises(
-        SparkSetupError, match=rf"{former}, for Spark notes .*ln -s <where it is> {former}"
+        SparkSetupError, match=rf"looks for this one at {former}, .*ln -s <where it is> {former}"
     ):
         read_state(spark, moved, "total").collect()
     former.symlink_to(moved)

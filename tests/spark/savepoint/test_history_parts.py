@@ -133,7 +133,7 @@ def test_a_savepoint_that_is_whole_is_not_written_again(tmp_path, is_open):
     if is_open:
         open_savepoint(path)
 
-    with pytest.raises(DeclarationValueError, match=r"nothing is there before .* got a savepoint"):
+    with pytest.raises(DeclarationValueError, match=r"must not exist before .* got a savepoint"):
         begin(path, "second")
 
 

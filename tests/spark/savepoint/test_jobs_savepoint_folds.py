@@ -148,7 +148,7 @@ def test_a_fold_that_fails_says_for_which_key(empty, elements, tmp_path):
 
     for function, says in (
         (failing, "function failed for .*'u1'.*element 'w31': ZeroDivisionError"),
-        (lambda one, _: len(one), "which its function gave for .*'user': 'u"),
+        (lambda one, _: len(one), "which its function returned for .*'user': 'u"),
     ):
         broken = ReducingStateDescriptor("words", function, TEXT)
         made = empty.with_state(broken, elements, order_by="nr", from_elements=True)
@@ -206,7 +206,7 @@ def test_of_two_lists_of_a_key_one_stays_whole(spark, empty):
     )
     two = bounded(spark, [("a", "p", 3), ("c", "q", 0)], "user string, value string, position long")
     left, right = (empty.with_state(SEEN, rows) for rows in (one, two))
-    with pytest.raises(StateValueError, match=r"a key has one list, .*'a'"):
+    with pytest.raises(StateValueError, match=r"only one side may have a list for a key, .*'a'"):
         left.merge(right).check()
     both = {
         "left": [("a", "x"), ("a", "y"), ("b", "k"), ("c", "q")],
@@ -242,9 +242,9 @@ def test_stores_of_a_key_group_keep_their_places(spark, empty):
     merged = one.merge(two, on_conflict="left")
     merged.check()
     assert [("k", 0, 1), ("k", 5, 2)] == values(merged, "shared", "store_key", "key_group")
-    with pytest.raises(StateValueError, match="an entry has one row"):
+    with pytest.raises(StateValueError, match="an entry must have one row"):
         one.merge(two).check()
-    with pytest.raises(DeclarationValueError, match="entries have a key_group"):
+    with pytest.raises(DeclarationValueError, match="entries need a key_group"):
         empty.with_state(shared, bounded(spark, [("k", 1)], "store_key string, value long"))
 
 

@@ -138,7 +138,7 @@ def test_two_savepoints_become_one(spark, checkpoint, tmp_path):
     more = bounded(spark, [("b", 7), ("c", 8)], "user string, value long")
     other = Savepoint.new(spark, "user string", "keeping").with_state(COUNT, more)
     mine = Savepoint.read(spark, checkpoint)
-    with pytest.raises(StateValueError, match="an entry has one row"):
+    with pytest.raises(StateValueError, match="an entry must have one row"):
         mine.merge(other).write(tmp_path / "refused")
     for side, expected in (("left", {"a": 1, "b": 2, "c": 8}), ("right", {"a": 1, "b": 7, "c": 8})):
         merged = mine.merge(other, on_conflict=side)["count"]
@@ -267,17 +267,17 @@ def test_several_keys_become_one(spark, users, tmp_path):
 @pytest.mark.parametrize(
     ("pairs", "options", "says"),
     [
-        ([("a", 1)], {}, "every key has a new one in the mapping, got .*drop=True"),
-        ([("a", 1), ("a", 2), ("b", 3), ("c", 4)], {}, "an old key has one new key, got"),
+        ([("a", 1)], {}, "every key must have a new key in the mapping, got .*drop=True"),
+        ([("a", 1), ("a", 2), ("b", 3), ("c", 4)], {}, "an old key must have one new key, got"),
         (
             [("a", 1), ("b", 1), ("c", 2)],
             {"merge": {"seen": "concat"}},
-            "an entry has one row, got 2",
+            "an entry must have one row, got 2",
         ),
         (
             [("a", 1), ("b", 1), ("c", 2)],
             {"merge": {key: how for key, how in MERGE.items() if key != "seen"}},
-            "a key has one list, got .*'concat'",
+            "a key must have one list, got .*'concat'",
         ),
     ],
     ids=["unmapped", "twice", "unmerged", "lists"],
@@ -310,7 +310,7 @@ def test_keys_that_are_left_out_take_their_timers_along(spark, users):
         ({"count": "concat"}, DeclarationValueError, "lists are merged by 'concat'"),
         ({"seen": "sum"}, DeclarationValueError, "lists are merged by 'concat'"),
         ({"count": "newest"}, DeclarationValueError, "needs the times of entries"),
-        ({"last": "sum"}, DeclarationTypeError, "'sum' is of numbers, got string"),
+        ({"last": "sum"}, DeclarationTypeError, "'sum' needs numbers, got string"),
         ({"cuont": "sum"}, UnknownStateError, "did you mean 'count'"),
     ],
 )
@@ -340,7 +340,7 @@ def test_values_get_another_type(spark, users, tmp_path):
     whole = halves.cast_state("count", Types.LONG(), lossy=True)
     whole.check()
     assert {"a": 0, "b": 10, "c": 150} == {row.user: row.value for row in whole["count"].collect()}
-    with pytest.raises(DeclarationTypeError, match="what Spark can cast"):
+    with pytest.raises(DeclarationTypeError, match="Spark cannot cast the values"):
         users.cast_state("count", Types.LIST(Types.LONG()))
 
 

@@ -271,5 +271,5 @@ def test_a_checkpoint_that_spark_cannot_address_is_told(spark, taken, tmp_path):
     shutil.copytree(taken[0], odd)
     link.symlink_to(odd)
     assert 4 == read_state(spark, link, "all").count()
-    with pytest.raises(SparkSetupError, match="give one without spaces and the like, as of a link"):
+    with pytest.raises(SparkSetupError, match="give a path without spaces and the like, or a link"):
         read_state(spark, odd, "all")

@@ -282,7 +282,9 @@ def test_a_savepoint_of_states_that_nobody_describes_is_refused(tmp_path):
         keeping.process_element((0, "a", 5))
         snapshot = keeping.snapshot()
     with harness(SumOnly(), restore=snapshot) as fewer:
-        unknown = r"also has \['lru', 'map', 'numbers', 'plain', 'sessions', 'shared', 'timed', "
+        unknown = (
+            r"undeclared states \['lru', 'map', 'numbers', 'plain', 'sessions', 'shared', 'timed', "
+        )
         with pytest.raises(IncompatibleStateError, match=unknown):
             write_savepoint(fewer, tmp_path / "savepoint")
     assert not (tmp_path / "savepoint").exists()
@@ -356,7 +358,7 @@ def test_a_savepoint_is_not_overwritten_unasked(taken):
 def test_a_break_while_a_savepoint_is_replaced_is_told(taken):
     """The new one is whole beside it, and is read once it is moved."""
     taken.rename(f"{taken}.new")
-    with pytest.raises(CorruptStateError, match=rf"broke off .*: move '{taken}.new' here"):
+    with pytest.raises(CorruptStateError, match=rf"was interrupted .*: move '{taken}.new' here"):
         open_savepoint(taken)
     taken.with_name(f"{taken.name}.new").rename(taken)
     assert open_savepoint(taken).states()
@@ -402,7 +404,7 @@ def changed(path, change):
 def test_an_entry_that_is_there_twice_is_refused(taken):
     """Which one counts would be a guess."""
     path = changed(taken, lambda table: pa.concat_tables([table, table]))
-    with pytest.raises(StateValueError, match="an entry has one row"):
+    with pytest.raises(StateValueError, match="an entry must have one row"):
         harness(Everything(), restore=open_savepoint(path))
 
 
@@ -413,7 +415,7 @@ def test_a_null_is_refused_where_none_is_no_value(taken):
         at = table.schema.get_field_index("value")
         return table.set_column(at, "value", pa.nulls(table.num_rows, pa.int64()))
 
-    with pytest.raises(StateValueError, match=r"takes no null.*it is that of \{'key': 0\}"):
+    with pytest.raises(StateValueError, match=r"takes no null.*it is in the row \{'key': 0\}"):
         harness(Everything(), restore=open_savepoint(changed(taken, without_values)))
 
 
