@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions as they are when a program declares them, whatever it changes afterwards.
 
-PyFlink pickles a function where it is declared, with all that it refers to.  So a lambda of a loop
+PyFlink pickles a function when it is declared, with all that it refers to.  So a lambda of a loop
 keeps the value that the loop's variable has then, and a function that appends to a list of the
 program appends to its own copy.  Functions are captured here, too, whichever host runs the job.
 """

@@ -99,7 +99,7 @@ class JobFolder:
 
     Args:
         settings: The settings of the job.
-        directory: The path of `settings.checkpoint_dir`; None where it is on this machine.
+        directory: The path of `settings.checkpoint_dir`; None if it is on this machine.
         driver: The driver of this run; None will do where it is on this machine.
         locate: Finds the directory of a savepoint.
 

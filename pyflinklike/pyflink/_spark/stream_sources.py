@@ -356,7 +356,7 @@ class _Signals:
 
     Args:
         folder: The folder of the source.
-        signals: The other folder; None where it is the same, or nobody looks.
+        signals: The other folder; None if it is the same, or nobody looks.
     """
 
     def __init__(self, folder: FolderPath, signals: Path | None) -> None:

@@ -130,7 +130,7 @@ class WatermarkFeed:
         path: The path of the file.
         stage: The first stage of the job.
         now: The processing time in ms, from which silence of an input counts.
-        signal: The path of the file that Spark's source reads; None where it is the same.
+        signal: The path of the file that Spark's source reads; None if it is the same.
 
     Raises:
         CorruptStateError: The file is damaged.

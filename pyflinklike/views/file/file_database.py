@@ -419,7 +419,7 @@ def translate_error(error: sqlite3.Error, what: str, *, writing: bool) -> Pyflin
     Args:
         error: The error that SQLite raised.
         what: The view and its file, for the message.
-        writing: True where the caller's rows were being written.
+        writing: True if the caller's rows were being written.
     """
     if writing and _is(error, _TOO_BIG):
         msg = f"{what} takes rows of less than 1 GB with their key, got a larger one"

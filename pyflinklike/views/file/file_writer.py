@@ -339,7 +339,7 @@ class Queue:
 
     @property
     def waits(self) -> bool:
-        """True where publishing may wait for room."""
+        """True if publishing may wait for room."""
         return self._overflow == "block"
 
     def publish(self, changes: Iterable[RowChange], ts: int) -> None:

@@ -102,7 +102,7 @@ class Conninfo:
 
         Args:
             error: The error that psycopg raised.
-            writing: True where the caller's rows were being written.
+            writing: True if the caller's rows were being written.
         """
         return translate_error(
             error, f"view {self._view!r} in {self.masked!r}", self._hide, writing=writing
@@ -150,7 +150,7 @@ def translate_error(
         error: The error that psycopg raised.
         what: The view and where it is, for the message.
         hidden: Takes passwords out of a text.
-        writing: True where the caller's rows were being written.
+        writing: True if the caller's rows were being written.
     """
     text = hidden(_text_of(error))
     if writing and isinstance(error, DATA_FAULTS):

@@ -202,7 +202,7 @@ def open_view(
         conninfo: Where the server is.
         schema: The schema of PostgreSQL that has the tables.
         incoming: Reads the rows of the view.
-        columns: The columns that SQL sees; None where they are not declared.
+        columns: The columns that SQL sees; None if they are not declared.
         history: The length of the history in batches.
         clock: Returns the time in ms since the epoch.
         allow_gaps: True permits a stream to skip batch ids.
