@@ -117,7 +117,7 @@ def mermaid(graph: JobGraph) -> str:
     lines = ["flowchart LR"]
     for node in graph.nodes.values():
         opening, closing = ("([", "])") if isinstance(node, (FromSource, ToSink)) else ("[", "]")
-        # Mermaid knows no escape for a quote within quotes.
+        # A quote would end the label.
         label = (node.description or node.name).replace('"', "'")
         lines.append(f'  n{node.id}{opening}"{label}"{closing}')
         lines += [f"  n{number} --> n{node.id}" for number in node.inputs]

@@ -259,9 +259,7 @@ class FileSourceBuilder:
         Raises:
             SparkSetupError: Always.
         """
-        msg = (
-            f"Spark decides which task reads a file, got {short_repr(split_assigner)}; leave it out"
-        )
+        msg = f"the host, not the program, decides which task reads a file, got {short_repr(split_assigner)}; leave it out"
         raise SparkSetupError(msg)
 
     def build(self) -> FileSource:
@@ -628,7 +626,7 @@ class FileSink(Sink):
             remedy = instance_of(BulkWriterFactory, writer_factory, example)
             msg = f"it takes a BulkWriterFactory, got {short_repr(writer_factory)}; {remedy}"
             raise DeclarationTypeError(msg)
-        # The last part of such a file is its index, so a file cannot be cut at a size as lines can.
+        # As in Flink, which ends files of bulk formats at checkpoints only.
         policy = OnCheckpointRollingPolicy()
         return BulkFormatBuilder(FileSink(str(base_path), writer_factory, rolling_policy=policy))
 

@@ -248,7 +248,7 @@ class DrivenRun(ABC):
 
     @abstractmethod
     def _run(self) -> Generator[None, None, None]:
-        """Do all the work; yield at each point where the job may end or a savepoint be taken."""
+        """Do all the work; yield whenever the job may end or a savepoint may be taken."""
 
     def _save(self, request: SavepointRequest) -> bool:
         """Take a savepoint between two steps of the work; return False to be asked again after the next.

@@ -464,7 +464,7 @@ def test_a_generator_without_an_end_goes_nowhere(tmp_path):
         source = DataGeneratorSource(str, rate_limiter_strategy=RateLimiterStrategy.per_second(5))
         return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
 
-    with pytest.raises(SparkSetupError, match="does not go on where a savepoint was taken"):
+    with pytest.raises(SparkSetupError, match="cannot go on from a savepoint"):
         Folder(tmp_path, program, {"offset": "5"})
 
 
