@@ -785,6 +785,7 @@ class _FileWriter:
         self._open: dict[str, _PartFile] = {}
         self._written: list[_PartFile] = []
         is_text = isinstance(type_info, PickledByteArrayTypeInfo)
+        # As in PyFlink, an untyped element is written as Python writes it, a typed one as Java does.
         self._text = str if is_text else lambda value: java_text(value, type_info)
 
     def write(self, value: Any, _: int | None) -> None:

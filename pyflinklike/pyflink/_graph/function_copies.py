@@ -38,5 +38,6 @@ def copy_function(function: F) -> F:
 
 def own_copy(function: F) -> F:
     """Return a copy, since each parallel instance has its own."""
+    # cloudpickle writes functions of the main program and lambdas by value, which pickle cannot.
     copy: F = cloudpickle.loads(cloudpickle.dumps(function))
     return copy

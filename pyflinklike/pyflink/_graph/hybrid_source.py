@@ -109,6 +109,7 @@ class HybridSource(Source):
         """Yield the elements of a split of one of the sources."""
         at, inner = json.loads(split)
         part: Source = self.parts[at]
+        # A bounded part without named splits is one split, which is read as a whole.
         if part.has_named_splits or not part.is_bounded:
             return part.read_split(inner)
         return part.read(0, 1)

@@ -311,6 +311,7 @@ class GraphBuilder:
             sinks: The numbers of the nodes.
         """
         needed: set[int] = set()
+        # A loop, not a recursion: a program may chain thousands of operators.
         missing = list(sinks)
         while missing:
             number = missing.pop()

@@ -82,6 +82,7 @@ def _claim_operators(
         saved, node = known.get(name), graph.nodes[number]
         if saved is None:
             continue
+        # A savepoint of a single query does not describe a job, so its uids decide alone.
         former = None if manifest.job is None else manifest.job.operator(name)
         if former is not None and node.uid is None:
             _refuse_stranger(node, former, where)

@@ -32,6 +32,7 @@ class Ledger:
         self._path, self._check_lock = path, check_lock
         found = read_json(path)
         self._last = -1 if found is None else int(found["batch"])
+        # An earlier run may have been killed before or while it renamed; a renaming may be repeated.
         for hidden, name in [] if found is None else found["files"]:
             Renaming(Path(hidden), Path(name)).perform()
 

@@ -265,6 +265,7 @@ def _kind_of(row: Any) -> str:
 
 
 def _text(value: Any, parts: list[TypeInformation]) -> str:
+    # First, since `str` would write a bool as Python does.
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

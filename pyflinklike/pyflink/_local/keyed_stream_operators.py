@@ -210,6 +210,7 @@ class OperatorStation(StreamOperator):
         operator = self._operator
         if self._has_keys:
             operator.advance_watermark(watermark)
+            # Nothing comes after this watermark that would let stores write what they hold back.
             if watermark == MAX_WATERMARK:
                 operator.flush()
             if self._outputs.main or self._outputs.side:
@@ -402,6 +403,7 @@ class BatchStation(OperatorStation):
         self._pending.clear()
 
     def _process_all(self, key: Any, elements: list[tuple[Any, int | None]]) -> None:
+        # A stable sort: elements of one time keep the order in which they came.
         for value, timestamp in sorted(elements, key=_by_time):
             super()._process(key, value, timestamp)
 

@@ -117,6 +117,7 @@ class LocalRun(DrivenRun):
         graph = self._job.graph
         names = {**graph.state_names, **find_counting_nodes(graph)}
         self._metrics.add(self._wiring.counts(names))
+        # In the order of the graph: what a function puts out as it closes still finds its readers open.
         for station in self._wiring.stations:
             station.close()
         for writer in self._wiring.writers:

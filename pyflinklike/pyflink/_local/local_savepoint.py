@@ -64,7 +64,7 @@ def write_savepoint(
         IncompatibleStateError: A store belongs to one of several instances.
     """
     location = savepoint_location_of(path)
-    location.begin("error")
+    location.begin("error")  # refuses a path where something is
     begun = {} if former is None else former.operators
     written = tuple(
         _write_operator(

@@ -88,6 +88,7 @@ _ROWS = re.compile(r"/*(/.*)/sources/\d+/\d{10}\.parquet", re.DOTALL)
 
 def folder_name(job_name: str) -> str:
     """Return the name of a job's folder; two job names never have one folder."""
+    # "." and ".." are no names of folders, and "a/b" and "a_b" must not have one folder.
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", job_name)
     if plain == job_name and plain.strip("."):
         return plain
@@ -179,6 +180,7 @@ class JobFolder:
         """
         if self._begun is None:
             return facts
+        # The state in the checkpoint is divided by these numbers, but does not depend on the time zone.
         partitions, groups = self._begun["partitions"], self._begun["max_parallelism"]
         return SessionFacts(partitions, groups, facts.time_zone)
 
@@ -253,6 +255,7 @@ class JobFolder:
         mistake new rows for rows that it has read.
         """
         noted = last_written(self._outputs)
+        # Offsets are written before a micro-batch runs, so they cannot be behind what sinks have written.
         lacks = []
         if max(_batches(self.checkpoint / "offsets"), default=-1) < noted:
             lacks.append(f"the checkpoint of micro-batch {noted}, which was written")
@@ -276,6 +279,7 @@ class JobFolder:
         Args:
             is_over: True removes the folder: no later run goes on from it.
         """
+        # Another run that has taken the folder goes on with it.
         is_lost = self._lock is not None and self._lock.is_lost
         if (is_over or not self.is_durable) and not is_lost:
             remove_folder(self.path)
@@ -464,6 +468,7 @@ class JobSource:
         """
         if (self.is_bounded, self.kind) != (other.is_bounded, other.kind):
             return False
+        # A program may add uids to a job that has begun without them.
         has_uids = bool(self.uid and other.uid)
         if has_uids and self.uid != other.uid:
             return False

@@ -142,6 +142,7 @@ def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataF
     asked = steps.job.settings.parallelism
     rows = with_batch_time(frame)
     rows = rows.repartition(KEY_GROUP) if asked is None else rows.repartition(asked, KEY_GROUP)
+    # Nulls come first: elements without a time, and broadcast elements, before all others.
     in_order = rows.sortWithinPartitions(KEY_GROUP, "time", "arrival")
     running = with_imports_frozen(run_in_batch(plans, tells_counts=steps.tells_counts))
     result: DataFrame = in_order.mapInArrow(running, RESULT_SCHEMA.ddl)
@@ -253,6 +254,7 @@ class JobSteps:
 
     def _target(self, node: Node, place: int) -> Target:
         options = self._has_keys(node), isinstance(node, WithBroadcast)
+        # Spark does not know the watermark of reassigned timestamps, so it calls no key group for it.
         own_time = self.own_times.get(node.id)
         calls_all_key_groups = self.calls_all_key_groups and registers_processing_timers(node)
         return Target(
@@ -276,6 +278,7 @@ class JobSteps:
             DeclarationTypeError: A function has state that belongs to no key.
         """
         packer, plans, first_output = self._packer(before), [], 0
+        # All operators that share a state operator get the reports of all of them.
         found = (self.own_times.get(number) for number in stage.entrances)
         own_times = tuple(dict.fromkeys(each for each in found if each is not None))
         for number in stage.entrances:

@@ -166,7 +166,7 @@ class BatchRun(DrivenRun):
         self._results.remove_unfinished(self._steps.output_name)
 
 
-_PATIENCE_SECONDS = 0.05
+_PATIENCE_SECONDS = 0.05  # how soon a cancelled job or an ended query is noticed
 
 
 def frame_of_stream(
@@ -362,6 +362,7 @@ class StreamRun(DrivenRun):
         if self._folder.last_commit < 0:
             return False
         self._is_stopping = request.stops
+        # Results that sinks have written must be in the savepoint, or the next job would write them again.
         if request.stops and not self._is_between_batches():
             return False
         try:

@@ -153,6 +153,7 @@ class BroadcastObjectReader(ObjectReader):
         times = records.column("time").to_pylist()
         for cell, time in zip(records.column("parcel").to_pylist(), times):
             position, key, value = pickle.loads(cell)  # noqa: S301  # of the job's own stage
+            # A broadcast element has no key; the sender puts its time there, as the column `time` sorts it first.
             if position == BROADCAST:
                 broadcast.append((value, key))
             else:

@@ -252,6 +252,7 @@ class BatchSender:
         if following.is_broadcast(address):
             self._broadcast(following, records)
             return
+        # Operators that share a shuffle have ranges of key groups, one after the other.
         position, first = address.position, first_of(following.place)
         for groups, mine in following.spread(records):
             for key, value, timestamp in mine:
@@ -370,6 +371,7 @@ class Outlets:
 
     def open(self, task: int) -> TaskOutlets:
         """Return the sinks for the task of this number."""
+        # A batch has no such number, and no file of an earlier run to be confused with.
         context = TaskContext.get()
         batch = context.getLocalProperty(_BATCH) if context else None
         name = self.name if batch is None else f"{self.name}-{batch}"

@@ -253,6 +253,7 @@ class StageTask:
             while some := list(islice(elements, _MAX_RECORDS)):
                 station.take_all(some)
                 yield from _send(stations, sender, is_early=False)
+            # Only a bounded source has a last row; its end must come after all of its watermarks.
             if row["is_last"]:
                 for maker in stations.makers:
                     maker.emit()
@@ -339,6 +340,7 @@ def _elements_of(row: dict[str, Any], node: FromSource) -> Iterator[tuple[Any, i
 
 
 def _send(stations: StageStations, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
+    # Before the outbox is emptied: async functions put their outputs there.
     stations.settle()
     for address, records in stations.outbox.take():
         sender.records(address._replace(is_early=is_early), records)

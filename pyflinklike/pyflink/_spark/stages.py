@@ -89,6 +89,7 @@ class PythonStage:
         for node in self.graph.nodes.values():
             if reached.intersection(node.inputs) and self._begins_with(node.inputs, reached):
                 reached.add(node.id)
+        # Without the nodes of other sources, whose watermarks never come to this task.
         nodes = {number: node for number, node in self.graph.nodes.items() if number in reached}
         inner = self.inner & reached
         return attrs.evolve(self, graph=JobGraph(nodes), entrances=(source,), inner=inner)
@@ -247,6 +248,7 @@ def observe_functions(results: DataFrame, names: Iterable[str]) -> DataFrame:
         results: The results and counts of the last stage.
         names: The names of the functions that may count.
     """
+    # Spark refuses a query in which two observations have one name.
     for name in sorted(set(names)):
         results = results.observe(name, numbers_by_name(_counts_of(name)).alias("user"))
     return results.where("payload is not null").select("output", "payload")

@@ -169,6 +169,7 @@ class StreamSource:
         found = iter(self._node.source.discover(self._known))
         while some := list(islice(found, self._settings.files_per_batch)):
             self._add(_name_splits(self._node, some, is_last=False))
+            # Known only now: if the driver is killed before, the next one finds these splits again.
             self._known.update(some)
 
     def hold(self, *, is_ahead: bool) -> None:
@@ -203,6 +204,7 @@ class StreamSource:
         """
         if progress is None or not self.is_waiting:
             return False
+        # "endOffset" is of a micro-batch that is committed: progress is reported after the commit.
         ends = (each["endOffset"] for each in progress["sources"] if self._is_of(each))
         if not any(_files_of(end) >= self._next for end in ends):
             return False
@@ -221,6 +223,7 @@ class StreamSource:
             return files
         last = self._last.wait_for_file(self._signals.path(_SWITCHED))
         assert last is not None  # else the job was refused
+        # They get the form of the rows of files, so that both can be united.
         rows = last.frame(spark, self._beginning, self._settings.records_per_batch)
         packing = _Packing(self._node.id, last)
         pack = with_imports_frozen(tell_errors_of_each(packing.pack))
@@ -523,6 +526,7 @@ def _name_of(number: int) -> str:
 
 def _table_of(rows: list[dict[str, Any]]) -> pa.Table:
     count = sum(row.pop(_COUNT, 0) for row in rows)
+    # The number of elements is in the metadata, so a savepoint counts them without reading pickles.
     table = pa.Table.from_pylist(rows, schema=SOURCE_SCHEMA.arrow)
     return table.replace_schema_metadata({ELEMENTS: str(count)})
 

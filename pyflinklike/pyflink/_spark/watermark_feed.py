@@ -97,6 +97,7 @@ def needs_feed(graph: JobGraph, stage: PythonStage) -> bool:
         return True
     sources = [node.source for node in stage.graph.of_kind(FromSource)]
     has_splits = any(_has_splits(each) for each in sources)
+    # Otherwise Spark's watermark is right: the least of all sources, each with the greatest of its tasks.
     has_watermarks = any(each.kind is not WatermarkKind.NONE for each in _strategies(stage))
     return has_watermarks and (has_splits or has_idleness(stage) or _is_aligned(stage))
 
@@ -181,6 +182,7 @@ class WatermarkFeed:
         for each in reported:
             splits = self._splits[self._position[each.source]]
             known = splits.setdefault(each.split, _Split(each.watermark, now))
+            # A micro-batch that runs again may report less than an earlier run has.
             known.watermark, known.heard = max(known.watermark, each.watermark), now
 
     def end_files(self, source: int) -> None:
@@ -189,6 +191,7 @@ class WatermarkFeed:
         Args:
             source: The number of the source's node.
         """
+        # "": all rows of files count as one split.
         split = self._splits[self._position[source]].setdefault("", _Split(MAX_WATERMARK, 0))
         split.watermark = MAX_WATERMARK
 

@@ -76,6 +76,7 @@ class _WatermarkReader(DataSourceStreamReader):
         return {**offset, "tick": wall_clock()} if self._ticks else offset
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        # A restarted query asks for the offsets in its log again, and gets the same row.
         return [] if start == end else [_Watermark(end["watermark"])]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:

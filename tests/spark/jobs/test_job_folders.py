@@ -346,7 +346,7 @@ def endless(env, strategy, function):
     [
         (
             WatermarkStrategy.no_watermarks,
-            r"woken by (event|processing) time and were by (event|p)",
+            r"wake by (event|processing) time, and by (event|p)",
         ),
         (WatermarkStrategy.for_monotonous_timestamps, "processing-time timers beside event time"),
     ],
