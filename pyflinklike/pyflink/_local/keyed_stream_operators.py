@@ -92,7 +92,7 @@ def operator_station(node: Node, out: Output, task: TaskInfo, job: Job) -> Strea
     on_error = job.settings.letters_to(out.side)
     streaming, batch = _STATIONS[kind_of(function).inputs]
     station = batch if is_batch and (has_keys or isinstance(node, WithBroadcast)) else streaming
-    # A map station calls the function without the operator, so it cannot undo a failed call.
+    # `MapStation` calls the function without the operator, so it cannot undo a failed call.
     if isinstance(node, (Map, FlatMap, Filter)) and on_error is None:
         station = MapStation
     return station(

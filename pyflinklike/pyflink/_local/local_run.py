@@ -130,7 +130,7 @@ class LocalRun(DrivenRun):
             request.has_drained = True
             for _, source in self._wiring.sources:
                 source.end()
-        # Stations are in the order of the graph, so what one passes on is taken in by the later ones.
+        # In the order of the graph, so later operators take in what earlier ones pass on.
         for station in self._opened:
             if isinstance(station, OperatorStation):
                 station.settle()
@@ -179,7 +179,7 @@ class LocalRun(DrivenRun):
         return settings.records_per_batch
 
     def _tick(self) -> None:
-        # Most elements come within the millisecond of the one before: then no station has to be called.
+        # Most elements come within the millisecond of the one before: then no operator has to be called.
         now = self._clock()
         if now != self._now:
             self._now = now
@@ -398,7 +398,7 @@ class Wiring:
         consumers = self._graph.consumers[node.id]
         channels = [self._channels(consumer, position) for consumer, position in consumers]
         watermark = _to_each([each.watermark for some in channels for each in some])
-        # The station sends elements by key itself, so its output takes watermarks only.
+        # It sends elements by their keys itself, so its output takes watermarks only.
         out = Output(lambda _, __: None, {}, watermark)
         return KeyByStation(out, node, channels, self._key_groups(node), self._task(node, index))
 

@@ -479,7 +479,7 @@ def test_a_position_of_another_kind_of_source_is_refused(tmp_path, savepoint):
     stopped_after(lambda each: totals_of(each, "source"), 2, tmp_path / "named")
     settings = env._program._settings(env._program.graph(), None)
 
-    with pytest.raises(IncompatibleStateError, match="got a NumberSequenceSource where there was"):
+    with pytest.raises(IncompatibleStateError, match="got a NumberSequenceSource for the position"):
         begin_with(open_savepoint(tmp_path / "named"), env._program.graph(), settings)
     assert node.uid == "source"
 
