@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables by key that stay up to date and can be queried: views, and the union of two of them."""
+"""Views: tables by key that a stream keeps up to date, and that any thread can query.
+
+A `MaterializedView` is an SQLite file on the driver's machine; a `PostgresView` is in PostgreSQL.  Both have the
+same interface, `View`: pull queries such as `get`, and push queries by `changes`.
+"""
 
 from pyflinklike._exports import export_public, is_loading
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the arguments that views take."""
+"""Checks of the arguments of views."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_name(name: Any) -> str:
         msg = f"the name of a view must be a str, got {short_repr(name)}; name it"
         raise DeclarationTypeError(msg)
     if not name or any(mark in name for mark in "/\\\0") or not _is_unicode(name):
-        msg = f"the name of a view must be that of a file, got {short_repr(name)}; rename it"
+        msg = f"the name of a view must be a valid file name, got {short_repr(name)}; rename it"
         raise DeclarationValueError(msg)
     return name
 
@@ -54,7 +54,7 @@ def check_columns(view: str, what: str, given: Any) -> tuple[str, ...]:
 
 
 def _is_unicode(text: str) -> bool:
-    """Return whether a text can be written: lone surrogates cannot."""
+    """Return whether a text can be encoded, which lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -123,7 +123,7 @@ def check_count(view: str, what: str, given: Any) -> int:
 
 
 def check_limit(limit: Any) -> None:
-    """Refuse a limit that is not one.
+    """Refuse a limit that is no number of rows or changes.
 
     Raises:
         DeclarationTypeError: The limit is neither None nor an int.
@@ -132,8 +132,8 @@ def check_limit(limit: Any) -> None:
     if limit is None:
         return
     if not is_int(limit):
-        msg = f"limit must be an int or None, got {short_repr(limit)}; None gives all"
+        msg = f"limit must be an int or None, got {short_repr(limit)}; None returns all"
         raise DeclarationTypeError(msg)
     if limit < 0:
-        msg = f"limit must not be negative, got {short_repr(limit)}; None gives all"
+        msg = f"limit must not be negative, got {short_repr(limit)}; None returns all"
         raise DeclarationValueError(msg)

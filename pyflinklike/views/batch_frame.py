@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of a DataFrame that a view reads: its rows, and the stream that they belong to.
 
-Nothing here imports PySpark: a Protocol says what a view needs of a DataFrame.
+This module does not import PySpark: a Protocol says what a view needs from a DataFrame.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _QUERY_ID = "sql.streaming.queryId"  # as Spark's StreamExecution names it
 
 @runtime_checkable
 class BatchFrame(Protocol):
-    """What a view needs of a DataFrame; PySpark's fits, classic or of Spark Connect."""
+    """The part of a DataFrame that a view needs; PySpark's has it, classic or of Spark Connect."""
 
     @property
     def sparkSession(self) -> Any:  # noqa: N802 - Spark's name
@@ -38,7 +38,7 @@ class BatchFrame(Protocol):
 
 
 class Feed:
-    """A DataFrame as a batch for a view.
+    """A DataFrame that is a batch for a view.
 
     Args:
         df: The DataFrame of a micro-batch, or any other.
@@ -63,7 +63,7 @@ class Feed:
     def rows(self) -> list[Row]:
         """Collect the rows, in Spark's order.
 
-        Values are as functions of pyflinklike see them: a timestamp is a naive datetime in the
+        Values are the same as functions of pyflinklike get: a timestamp is a naive datetime in the
         session's time zone, while `collect` would show it in the driver's.
         """
         return rows_of(_collect(self._df), self.time_zone)
@@ -80,12 +80,12 @@ class Feed:
 
     @property
     def source(self) -> str:
-        """The stream in which batch ids count: its name, or its id; "" for a static DataFrame.
+        """The stream that batch ids belong to: its name, or its id; "" for a static DataFrame.
 
         The id stays with the stream's checkpoint.
 
         Raises:
-            SparkSetupError: Over Spark Connect, the stream cannot be told from others.
+            SparkSetupError: Over Spark Connect, the stream cannot be distinguished from others.
         """
         return self._stream_id if self._named is None else self._named
 
@@ -98,10 +98,10 @@ class Feed:
 
     @property
     def watermark(self) -> dt.datetime | None:
-        """The stream's watermark in the batch before; None if it has none.
+        """The stream's watermark in the batch before; None for a stream without one.
 
         It is also None if the stream does not run in the program's first session, or if a named
-        stream cannot be told from others.
+        stream cannot be distinguished from others.
         """
         query = self._query()
         progress = None if query is None else query.lastProgress
@@ -124,10 +124,10 @@ class Feed:
 
 
 def rows_of(table: pa.Table | pa.RecordBatch, time_zone: str) -> list[Row]:
-    """Return the rows of a table, with timestamps as functions see them.
+    """Return the rows of a table, with timestamps as functions get them.
 
     Args:
-        table: A result of Spark's.
+        table: A result of Spark, in Arrow's form.
         time_zone: The name of the session's time zone.
     """
     arrays = [
@@ -165,9 +165,9 @@ def _as_streams(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 # The stream of a micro-batch over Spark Connect
 #
-# There the function of `foreachBatch` runs in a Python process that the server starts for each run
-# of a stream.  Spark gives it the batch's id but not the stream's, which a view needs: the batches
-# of each stream count from 0.  If only one stream runs in the session that started it, it is that
+# Over Spark Connect the function of `foreachBatch` runs in a Python process that the server starts for each
+# run of a stream.  Spark passes the id of the batch, but not of the stream.  A view needs both, since the
+# batches of each stream count from 0.  If only one stream runs in the session that started it, it is that
 # stream.
 
 
@@ -179,7 +179,7 @@ class ServedStream:
 
     def __init__(self) -> None:
         self.session: Any = None
-        """The session that started the stream, where it is known."""
+        """The session that started the stream, if it is known."""
         self._id: str | None = None
 
     def remember_session(self) -> None:
@@ -193,13 +193,13 @@ class ServedStream:
             self.session = connect.SparkSession.getActiveSession()
 
     def id_for(self, session: Any) -> str:
-        """Return the stream's id; "" where the process serves none.
+        """Return the stream's id; "" if this process serves no stream.
 
         Args:
             session: The session of the batch.
 
         Raises:
-            SparkSetupError: The stream cannot be told from others.
+            SparkSetupError: The stream cannot be distinguished from others.
         """
         if _STARTED_BY_A_SERVER not in os.environ:
             return ""
@@ -208,8 +208,8 @@ class ServedStream:
             running = {query.id: query.name for query in active}
             if len(running) != 1:
                 msg = (
-                    "a view must know which stream a batch is of, and over Spark Connect it can "
-                    f"tell only if one runs in the session, got {len(running)} "
+                    "a view must know the stream of a batch, and over Spark Connect it knows it "
+                    f"only if one stream runs in the session, got {len(running)} "
                     f"({list(running.values())}); name the stream: "
                     'foreachBatch(functools.partial(view.foreach_batch, source="<a name>"))'
                 )

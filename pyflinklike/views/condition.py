@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows that a query is about.
+"""Conditions: the `where` of a query or a subscription.
 
-`where` is None for all, a callable of the row, or a mapping from columns to conditions: a value, a
+`where` is None for all rows, a callable of the row, or a mapping from columns to conditions: a value, a
 list or set of values (IN), or a callable of the column.  A mapping with values for all key columns
 is a look-up of keys; its other conditions are checked for the rows that are found, as in ksqlDB's
 pull queries.  Everything else is a scan.
@@ -25,14 +25,14 @@ from pyflinklike.views.row_codec import Failure, part_form
 __all__ = ["Condition", "Where"]
 
 Where = Union[Mapping[str, Any], Callable[[Any], Any], None]
-"""What a user may pass for `where`."""
+"""The forms of the argument `where`."""
 
 
 class Condition:
     """A condition for rows.
 
     Args:
-        where: The user's own `where`.
+        where: The argument that the user has passed.
         key_columns: The key columns of the view.
 
     Raises:
@@ -52,7 +52,7 @@ class Condition:
         self._of_row = where if callable(where) else None
         of_columns = dict(where) if isinstance(where, Mapping) else {}
         self.unseen = of_columns.keys() - set(key_columns)
-        """The columns in the condition that no row so far has had."""
+        """The columns in the condition that were in no row so far."""
         self._keys = {
             name: {part_form(each): each for each in _choices(wanted)}
             for name, wanted in of_columns.items()
@@ -91,7 +91,7 @@ class Condition:
         )
 
     def _column(self, key: Any, row: Any, name: str) -> Any:
-        if name in self._key_columns:  # which the row of a change need not have
+        if name in self._key_columns:  # the row of a change need not have its key
             if len(self._key_columns) == 1:
                 return key
             return key[self._key_columns.index(name)]

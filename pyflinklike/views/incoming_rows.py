@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a batch as a view takes them: their keys, and their effect on the row of the key.
+"""The rows of a batch, and what they do to a view: their keys, and the new row of each key.
 
-Rows are mappings, `Row`s (ours, Spark's) or named tuples.  Their fields say which of four forms
-they have:
+Rows are mappings, `Row`s (ours, Spark's) or named tuples.  A row has one of four forms, by its fields:
 
 * A change, as `UpsertFunction` yields it: `op`, `diff` and `value`, often `key` and `error`.  The
   row of the view is the value.
@@ -125,14 +124,14 @@ class BatchReader:
 
         Raises:
             NullKeyError: A row has no key.
-            StateValueError: A row has none of the forms; the message says which row and why.
+            StateValueError: A row has a form that no view takes; the message says which row and why.
         """
         return [self._arrival(row) for row in rows]
 
     def order_of(self, row: Any) -> tuple[Any, ...] | None:
-        """Return the order of a row of the view; None if it lacks a column, or has a NaN there.
+        """Return the order of a row in the view; None if it lacks a column, or has a NaN there.
 
-        A change may have put such a row there.
+        A change may have put such a row into the view.
         """
         order = self._order_of(row)
         return None if order is None or is_nan(order) else order
@@ -161,7 +160,7 @@ class BatchReader:
 
     @staticmethod
     def _names_of_change(row: Any) -> tuple[str, ...] | None:
-        """Return the names that a bare tuple lacks, if it is a change."""
+        """Return the names for a tuple without names, if it is a change."""
         if isinstance(row, tuple) and len(row) in (4, 5) and row[1] in OPS:
             return _CHANGE[: len(row)]
         return None
@@ -178,7 +177,7 @@ class BatchReader:
             if order is None:
                 raise self._refusal(f"a row must have {wanted}", row, list(layout.names))
             if is_nan(order):
-                raise self._refusal(f"a row must have a place in the order of {wanted}", row, order)
+                raise self._refusal(f"a row must not have NaN in {wanted}", row, order)
         return Arrival(key, None, encode_row(row), order, self._event_time(row))
 
     def _change(self, row: Any, values: Sequence[Any], layout: RowLayout) -> Arrival:
@@ -195,9 +194,9 @@ class BatchReader:
         key = self._key_of_change(row, values, layout, content, is_error=error is not None)
         if error is not None:
             return Arrival(key, op, encode_row(Failure(error)), None, None)
-        untold = _DIFFS[op] < 0 and content is None
+        is_left_out = _DIFFS[op] < 0 and content is None
         return Arrival(
-            key, op, None if untold else encode_row(content), None, self._event_time(content)
+            key, op, None if is_left_out else encode_row(content), None, self._event_time(content)
         )
 
     def _op(self, row: Any, values: Sequence[Any], layout: RowLayout) -> str:
@@ -257,12 +256,12 @@ class Arrival(NamedTuple):
     """The effect of one incoming row.
 
     Args:
-        key: The encoded key.
-        op: One of the four of `row_kind`; None for a plain row.
-        row: The encoded row; for a retraction the row it retracts, or None if the feed does not
-            say.
+        key: The encoded key of the row.
+        op: One of the four values of `row_kind`; None for a plain row.
+        row: The encoded row; for a retraction the row that it retracts, or None if the feed leaves
+            it out.
         order: The order of a plain row in an ordered view: a tuple to compare.
-        event_time: The row's own value, not converted; None if the row has none.
+        event_time: The row's own value, not converted; None for a row without one.
     """
 
     key: bytes
@@ -279,9 +278,9 @@ def final_row(
 ) -> bytes | None:
     """Return the row of a key after the arrivals of a batch; None for no row.
 
-    A plain row of an ordered view is stale, and dropped, unless its order is greater than the order
-    of the row it would replace (in Materialize, too, an equal order is a duplicate).  An
-    `update_before` removes only the row that it names, so the result is the same if it comes after
+    In an ordered view a plain row is dropped as stale unless its order is greater than the order
+    of the row that it would replace.  (In Materialize, too, an equal order is a duplicate.)  An
+    `update_before` removes only the row that it names.  So the result is the same if it comes after
     its `update_after`.
 
     Args:

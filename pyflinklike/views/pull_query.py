@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pull queries: the rows of a view, now or as of a batch in its history.
 
-A query is answered from one transaction, so it sees whole batches.  A look-up by key is always
-allowed.  A query that needs more must be allowed to scan, as in ksqlDB's pull queries.
+Each query reads in one transaction, so it sees whole batches.  A look-up by key is always
+allowed.  Any other query reads the whole view, and needs `allow_scan=True`, as pull queries of ksqlDB need a
+setting for it.
 
-1, 1.0 and True are three keys of a view; a dict would take them for one.
+1, 1.0 and True are three keys of a view, while a dict would take them for one.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _NONE = object()
 
 
 class PullQuery:
-    """The pull queries of a view: the base of a view, and of a view as it was.
+    """The pull queries of a view: the base class of `View` and of `ViewAt`.
 
     Args:
         storage: The storage of the view.
         name: The name of the view, for messages.
-        key_columns: The columns that make its key.
+        key_columns: The columns that make the key.
         seq: The number of the batch after which the view is read; None for now.
     """
 
@@ -69,7 +70,7 @@ class PullQuery:
         return found
 
     def get_many(self, keys: Iterable[Any]) -> Mapping[Any, Any]:
-        """Return the rows of those keys that have one, all of the same moment.
+        """Return the rows of those keys that have one, all from the same moment.
 
         Keys are compared as in the view: 1, 1.0 and True are three keys.
         """
@@ -85,11 +86,11 @@ class PullQuery:
     def query(
         self, where: Where = None, limit: int | None = None, allow_scan: bool = False
     ) -> list[Any]:
-        """Return the rows that meet a condition, all of the same moment.
+        """Return the rows that meet a condition, all from the same moment.
 
         Args:
-            where: A mapping from columns to conditions: a value, a list or set of values, or a
-                callable of the column.  Or a callable of the row; or None for all.
+            where: A mapping from columns to conditions (a value, a list or set of values, or a
+                callable of the column), a callable of the row, or None for all rows.
             limit: The greatest number of rows to return; None for all.
             allow_scan: True permits a read of the whole view.  A mapping with values for all key
                 columns needs no scan.
@@ -97,7 +98,7 @@ class PullQuery:
         Raises:
             ScanDisabledError: The query needs a scan, and `allow_scan` is False.
             StateValueError: No row that was read has a column of that name.
-            ValueDecodeError: The feed has an error in the place of a row that is asked for.
+            ValueDecodeError: The feed has an error in the place of a row that meets the condition.
         """
         condition = Condition(where, self.key_columns)
         check_limit(limit)
@@ -170,15 +171,15 @@ class PullQuery:
         """
         found = snapshot.batch_numbered(self._seq or 0)
         if found is None:
-            msg = f"view {self.name!r}: the batch must be kept, got one that the history is too short for"
+            msg = f"view {self.name!r}: the batch must be in the history, got one that is too old for it"
             raise UnknownBatchError(f"{msg}; raise history")
         return found
 
     def _is_met(self, condition: Condition, key: Any, value: Any) -> bool:
         try:
             return condition.is_met(key, value)
-        except self._storage.fault as error:  # from a database of the caller's, not from the view
-            msg = f"the condition of a query must take every row, it raised {shown_error(error)}; mend it"
+        except self._storage.fault as error:  # raised by the caller's own database, not by the view
+            msg = f"the condition of a query must take every row, got {shown_error(error)}; mend it"
             raise UserFunctionError(msg) from error
 
     def _check(self, key: Any, value: Any) -> Any:
@@ -194,8 +195,8 @@ class ViewAt(PullQuery, Mapping[Any, Any]):
     the batch is older than the view's history.
 
     Args:
-        view: The view.
-        seq: The number of the batch among those that were applied.
+        view: The view whose past is read.
+        seq: The number of the batch among the applied batches.
         batch_id: The id of the batch.
     """
 
@@ -247,7 +248,7 @@ def read_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -> 
         if oldest is None or latest is None
         else f"batches {oldest.batch_id} to {latest.batch_id}"
     )
-    msg = f"view {view!r}: a batch must be kept to be asked for, got {batch_id} of {stored}"
+    msg = f"view {view!r}: the batch must be in the history, got {batch_id}, and the history has {stored}"
     raise UnknownBatchError(f"{msg}; raise history above {history} to keep more")
 
 
@@ -255,7 +256,7 @@ class KeyedRows(Mapping[Any, Any]):
     """A read-only mapping from keys to rows that distinguishes keys as a view does.
 
     Args:
-        pairs: Keys and rows; the last row of a key counts.
+        pairs: Keys and rows; if a key comes twice, its last row counts.
     """
 
     __slots__ = ("_pairs",)
@@ -264,7 +265,7 @@ class KeyedRows(Mapping[Any, Any]):
         self._pairs = {_form(key): (key, row) for key, row in pairs}
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the row of a key; raise a KeyError where there is none."""
+        """Return the row of a key; raise a KeyError if the key has no row."""
         try:
             return self._pairs[_form(key)][1]
         except KeyError:
@@ -294,7 +295,7 @@ class KeyedRows(Mapping[Any, Any]):
 
 
 def _form(key: Any) -> Any:
-    """Return a key encoded; the key itself if a view cannot have it."""
+    """Return the encoded key; if a view cannot have the key, the key itself."""
     try:
         return to_key_bytes(key)
     except StateValueError:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encodes the rows and keys of a view, and decodes them as they were put in.
 
-A row is a plain value, as `pyflinklike.types.plain_values` writes it, which cannot run code: a
-view's file may come from anywhere.  An error in the place of a row is one more extension, with the
-code 10 and the error as a value.
+A view's file is treated as untrusted.  So rows are not pickled: they are plain values, as
+`pyflinklike.types.plain_values` writes them, which cannot run code.  An error in the place of a row is one more
+extension of msgpack, with the code 10 and the error as a value.
 
-Every row has its names, so the schema of a view's rows may change.  Encoded keys sort as their
+Each row is stored with its names, so the schema of a view's rows may change.  Encoded keys sort as their
 values do.
 """
 
@@ -28,7 +28,7 @@ _MOST_BYTES = 999_000_000  # SQLite's limit is 1,000,000,000 for a line, key and
 
 @attrs.frozen
 class Failure:
-    """Stored in place of a row that could not be decoded.
+    """Stands in place of a row that the feed could not decode.
 
     Args:
         error: The feed's description of the error.
@@ -74,7 +74,7 @@ def encode_row(row: Any) -> bytes:
     """Return the bytes of a row, or of a plain value.
 
     Raises:
-        StateValueError: The row holds something that a Spark row does not, is nested too deeply, or
+        StateValueError: The row holds a value that a Spark row cannot hold, is nested too deeply, or
             is too large.
     """
     try:

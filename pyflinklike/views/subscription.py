@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Push queries: a view's changes, as they are made.
 
-A subscriber has a queue of bounded length, which the writer fills after each commit.  Rules:
+Each subscriber has a source of changes: in a file's view a queue of bounded length, which the writer fills after
+each commit; in PostgreSQL the history in the database.  Rules:
 
 * Changes are published after their batch is committed, batch by batch, one change for each key that
   the batch changed.  So a subscriber never sees a state that a reader could not have seen, as in
-  Materialize's SUBSCRIBE.
+  Materialize's SUBSCRIBE (https://materialize.com/docs/sql/subscribe/).
 * A subscriber's condition is checked for the row before and for the row after.  A row that begins
-  to meet it is an insert, and a row that ceases to meet it is a delete: so a subscriber can
+  to meet it is an insert, and a row that ceases to meet it is a delete.  So a subscriber can
   maintain the filtered view.
 * A subscriber that is garbage collected is closed, so it cannot block the writer.
 """
@@ -53,11 +54,11 @@ __all__ = [
 
 
 Timeout = Union[timedelta, Time, Duration, float, None]
-"""A length of time to wait; a number is seconds, as everywhere in Python where a thread waits."""
+"""A length of time to wait; a number is seconds, as in Python's own functions that wait."""
 
 
 def seconds(timeout: Timeout) -> float | None:
-    """Return a timeout in seconds; None for none.
+    """Return a timeout in seconds; None if there is no timeout.
 
     Raises:
         DeclarationTypeError: The timeout is not a length of time.
@@ -73,17 +74,17 @@ def seconds(timeout: Timeout) -> float | None:
         msg = f"timeout must be a timedelta, a number of seconds or None, got {timeout!r}"
         raise DeclarationTypeError(f"{msg}; for example timedelta(seconds=5)")
     if not wait >= 0:
-        msg = f"timeout must not be negative, got {timeout!r}; 0 takes what is there"
+        msg = f"timeout must not be negative, got {timeout!r}; 0 returns only changes that have been made"
         raise DeclarationValueError(msg)
     return wait
 
 
 @attrs.define
 class Replay:
-    """The changes that were made before someone subscribed, read in a transaction of its own.
+    """The changes that were made before the subscription, read in a transaction of its own.
 
     Args:
-        connection: A connection of its own, closed at the end.
+        connection: A connection for these changes only, closed at the end.
         changes: The changes and their times in ms, read from the connection.
         wanted: The changes that the subscriber wants to see.
         failed: Translates an error of SQLite into one of ours.
@@ -113,7 +114,7 @@ class Replay:
 
 
 class ChangeSource(Protocol):
-    """Where a subscriber gets new changes."""
+    """The source of a subscriber's new changes."""
 
     @property
     def closed(self) -> bool:
@@ -124,10 +125,10 @@ class ChangeSource(Protocol):
         """The number of changes that were dropped."""
 
     def take(self, wait: float | None) -> Change | None:
-        """Return the next change; None if there will be none, or none came in `wait` seconds."""
+        """Return the next change; None if no more will come, or if none comes in `wait` seconds."""
 
     def close(self) -> None:
-        """Give no more changes, not even to a thread that waits for one."""
+        """Return no more changes, not even to a thread that waits for one."""
 
 
 class Change(NamedTuple):
@@ -135,7 +136,7 @@ class Change(NamedTuple):
 
     Args:
         op: "insert", "update_after" or "delete".
-        key: The plain value of one key column, a tuple of several.
+        key: The plain value of the key column, or a tuple if there are several.
         before: The row before; None for an insert.
         after: The row after; None for a delete.
         ts: The time at which the batch was applied, in ms since the epoch.
@@ -154,8 +155,8 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
     Threads may share one object; each change goes to one of them.
 
     Args:
-        queue: Where new changes come from.
-        replay: The changes of the past, which are read first; None for none.
+        queue: The source of new changes.
+        replay: The changes of the past, which are read first; None to begin with new ones.
         limit: How many changes to return in all; None for no end.
         wait: The longest wait for the next change, in seconds, after which the iteration ends; None
             waits forever.
@@ -203,7 +204,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
             try:
                 change = self._replay.next()
             except Exception:
-                self.close()  # or the next change would hide that one is missing
+                self.close()  # else the iteration could go on, and nothing would show that a change is missing
                 raise
             if change is not None:
                 return change
@@ -221,7 +222,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
         return self._queue.dropped
 
     def close(self) -> None:
-        """End the iteration, in whichever thread it runs, and release a waiting writer."""
+        """End the iteration, in whichever thread it runs, and let a waiting writer go on."""
         self._abandoned.detach()
         self._queue.close()
         with self._taking:
@@ -239,7 +240,7 @@ class Changes(Iterator[Change], contextlib.AbstractContextManager["Changes"]):
 
 
 def _abandon(queue: ChangeSource, replay: Replay | None) -> None:
-    """Close a garbage-collected subscription; it runs in any thread, so it takes no other lock."""
+    """Close a garbage-collected subscription.  It may run in any thread, so it takes no other lock."""
     queue.close()
     if replay is not None:
         replay.close()
@@ -251,7 +252,7 @@ class RowFilter:
 
     Args:
         key: The only key, encoded; None for all keys.
-        condition: The condition that rows meet.
+        condition: The condition that rows must meet.
     """
 
     key: bytes | None
@@ -268,7 +269,7 @@ class RowFilter:
         except PyflinklikeError:
             raise
         except Exception as error:
-            msg = f"the condition of a subscriber must take every row, it raised {shown_error(error)}; mend it"
+            msg = f"the condition of a subscriber must take every row, got {shown_error(error)}; mend it"
             raise UserFunctionError(msg) from error
 
     def _change(self, raw: RowChange, ts: int) -> Change | None:
@@ -283,7 +284,7 @@ class RowFilter:
         return Change(UPDATE_AFTER, key, before[0], after[0], ts)
 
     def _see(self, key: Any, row: bytes | None) -> tuple[Any] | None:
-        """Return the row in a tuple, since None may be a row."""
+        """Return the row in a tuple, since None may be a row; None if the subscriber does not see it."""
         if row is None:
             return None
         value = decode_row(row)

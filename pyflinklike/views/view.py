@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface of every view, whatever its storage.
 
-Code that queries takes a `View`, and so serves a `MaterializedView` in a file as well as a
-`PostgresView`.
+Code that only queries takes a `View`, so it works with a `MaterializedView` and with a `PostgresView`.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ class Reopened:
     """An object that is pickled as the arguments of its constructor, and opened again from them.
 
     Over Spark Connect the function of `foreachBatch` is pickled to a Python process of the server,
-    and a view that it holds must get there.  An open table cannot be pickled, but the arguments
-    that open it can.  A `path` among them becomes absolute: the other process may be in another
+    with the view that it holds.  An open table cannot be pickled, but the arguments
+    that open it can.  A `path` among them becomes absolute, since the other process may be in another
     directory.
     """
 
@@ -72,8 +71,15 @@ class View(PullQuery, Reopened, ABC):
 
     It can be pickled to another process, which opens it again.
 
+    Example:
+        ```python
+        view = MaterializedView("totals", key="user", path="/data/views")
+        view.apply([{"user": "ann", "total": 3}], batch_id=0)
+        view.get("ann")
+        ```
+
     Args:
-        incoming: Reads the rows of batches; has the names of the view and of its key columns.
+        incoming: Reads the rows of batches, and knows the view's name and key columns.
         history: How many batches back `as_of` can go.
         clock: Returns the time in ms since the epoch.
         storage: The file or the tables that hold the view.
@@ -92,7 +98,7 @@ class View(PullQuery, Reopened, ABC):
     def apply(
         self, rows: Iterable[Any], batch_id: int, *, watermark: int | dt.datetime | None = None
     ) -> bool:
-        """Apply a batch: all of it, durably, or nothing; False for a batch that was seen before."""
+        """Apply a batch: all of it, durably, or nothing; return False if it was applied before."""
 
     @abstractmethod
     def foreach_batch(self, df: BatchFrame, batch_id: int, source: str | None = None) -> None:
@@ -101,7 +107,7 @@ class View(PullQuery, Reopened, ABC):
     # Pull queries
 
     def as_of(self, batch_id: int) -> ViewAt:
-        """Return the view as it was after a batch, the last one of that id.
+        """Return the view as it was after a batch; if several had that id, after the last one.
 
         Raises:
             UnknownBatchError: No such batch was applied, or `history` is too short for it.
@@ -142,8 +148,8 @@ class View(PullQuery, Reopened, ABC):
             where: Only changes of rows that meet this condition, in the forms that `query` takes.
                 A row that begins to meet it is an insert, and a row that ceases to meet it is a
                 delete.
-            start: "latest" for new changes only; "earliest" for the changes in the history first,
-                where the rows after the oldest batch come as inserts.
+            start: "latest" for new changes only; "earliest" for the changes in the history first.  Then
+                the rows after the oldest batch come as inserts.
             limit: Close after this many changes; None for no end.
             timeout: Stop iterating when no change comes for this long, a timedelta or seconds; the
                 iteration can go on later.  None waits forever.
@@ -172,7 +178,7 @@ class View(PullQuery, Reopened, ABC):
 
     @abstractmethod
     def _subscribe(self, wanted: RowFilter, is_latest: bool) -> tuple[ChangeSource, Replay | None]:
-        """Return where new changes come from, and the changes of the past; None for none."""
+        """Return the source of new changes, and the changes of the past or None."""
 
     # Checking and closing
 
@@ -207,7 +213,7 @@ _View = TypeVar("_View", bound="Reopened")
 def read_declaration(
     name: Any, key: Any, order_by: Any, event_time: str | None, history: Any
 ) -> BatchReader:
-    """Return what reads the rows of a view, as the view is declared.
+    """Check the declaration of a view, and return the reader of its rows.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -225,11 +231,11 @@ def _reopened(made_with: partial[Any]) -> Any:
 
 
 class Freshness(NamedTuple):
-    """The position of a view.
+    """The position of a view: which batch it shows, and how old its rows are.
 
     Args:
         batch_id: The id of the last batch; None before the first.
-        watermark: How far event time has come, in ms since the epoch; None if it is unknown.
+        watermark: The event time that the view has reached, in ms since the epoch; None if it is unknown.
         lag: The age of the rows that the view shows, in ms: the time since the watermark or,
             without one, since the last batch was applied.  None before the first batch.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface of a view's storage: an SQLite file, or tables of PostgreSQL.
 
-Keys and rows are bytes here, so every storage returns them as they were put in.  Each thread that
-reads at the same time has a connection, which is reused.
+Keys and rows are bytes here, so every storage returns them exactly as they were put in.  Threads that read at
+the same time have a connection each; connections are reused.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class AppliedBatch(NamedTuple):
     """A batch that was applied.
 
     Args:
-        seq: Its number among the applied batches, from 1.
-        source: The stream it came from; "" if it came from no stream.
-        batch_id: Its id in that stream.
-        applied_at: The time at which it was applied, in ms since the epoch.
-        watermark: How far event time had come, in ms; None if it was unknown.
+        seq: The number of the batch among the applied batches, from 1.
+        source: The stream that the batch came from; "" if it came from no stream.
+        batch_id: The id of the batch in that stream.
+        applied_at: The time at which the batch was applied, in ms since the epoch.
+        watermark: The event time that was reached, in ms since the epoch; None if it was unknown.
         size: How many rows the view had after it.
         rows_sum: The sum of the checksums of these rows.
         changes: How many keys it changed, if its changes are stored.
@@ -55,7 +55,7 @@ class AppliedBatch(NamedTuple):
     runs_sum: int = 0
 
     def after(self, latest: AppliedBatch | None, now: int) -> AppliedBatch:
-        """Return the batch with its number and its time; event time does not go back.
+        """Return the batch with its number and its time; its watermark is never before the last one.
 
         Args:
             latest: The batch before; None for the first.
@@ -87,7 +87,7 @@ class Snapshot(Protocol):
 
         Args:
             which: The end of a query in SQL, with `?` for each value.
-            values: The values.
+            values: The values for the `?`, in order.
         """
 
     def latest_batch(self) -> AppliedBatch | None:
@@ -175,6 +175,7 @@ class ReaderPool(Generic[_C]):
             self._lent += 1
             if self._idle:
                 return self._idle.pop()
+        # Outside of the lock: opening may take seconds, and other threads return connections meanwhile.
         try:
             return self._connect()
         except BaseException:

@@ -32,17 +32,13 @@ class AsyncFunction(Function, ABC):
 
     @abstractmethod
     async def async_invoke(self, value: Any) -> list[Any]:
-        """Return the outputs for an element; an error fails the job, or is tried again.
+        """Return the outputs for an element.
 
-        Args:
-            value: The element.
+        If it raises, the job fails, or the retry strategy has the element tried again.
         """
 
     def timeout(self, value: Any) -> list[Any]:
         """Return the outputs for an element that took too long; raises by default.
-
-        Args:
-            value: The element.
 
         Raises:
             TimeoutError: Unless it is overridden.
@@ -52,7 +48,7 @@ class AsyncFunction(Function, ABC):
 
 
 class AsyncRetryPredicate(ABC):
-    """Says what is tried again, as `pyflink.datastream.AsyncRetryPredicate`."""
+    """Decides which results and errors are tried again, as `pyflink.datastream.AsyncRetryPredicate`."""
 
     @abstractmethod
     def result_predicate(self) -> ResultPredicate | None:
@@ -65,7 +61,7 @@ class AsyncRetryPredicate(ABC):
 
 @attrs.frozen
 class RetryPredicate(AsyncRetryPredicate):
-    """What is tried again, by two functions; None is never.
+    """Decides by two functions which results and errors are tried again; None means never.
 
     Args:
         result_predicate: Says of outputs whether to try again.
@@ -85,7 +81,7 @@ class RetryPredicate(AsyncRetryPredicate):
 
 
 class AsyncRetryStrategy(ABC):
-    """Says when an element is tried again, as `pyflink.datastream.AsyncRetryStrategy`."""
+    """Decides when an element is tried again, as `pyflink.datastream.AsyncRetryStrategy`."""
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
@@ -97,7 +93,7 @@ class AsyncRetryStrategy(ABC):
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """Return the predicates that say what is tried again."""
+        """Return the predicates that decide what is tried again."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy:
@@ -111,7 +107,7 @@ class AsyncRetryStrategy(ABC):
         result_predicate: ResultPredicate | None = None,
         exception_predicate: ExceptionPredicate | None = None,
     ) -> AsyncRetryStrategy:
-        """Try again after the same time each time.
+        """Try again, each time after the same delay.
 
         Args:
             max_attempts: How often to try again at most.
@@ -135,7 +131,7 @@ class AsyncRetryStrategy(ABC):
         result_predicate: ResultPredicate | None = None,
         exception_predicate: ExceptionPredicate | None = None,
     ) -> AsyncRetryStrategy:
-        """Try again after longer and longer times.
+        """Try again, each time after a longer delay.
 
         Args:
             max_attempts: How often to try again at most.
@@ -159,7 +155,7 @@ class AsyncRetryStrategy(ABC):
 
 @attrs.frozen
 class _Retries(AsyncRetryStrategy):
-    """Unlike PyFlink's, it remembers nothing, which elements that wait at once would share."""
+    """A strategy without state; PyFlink's has some, which elements that wait together would share."""
 
     most: int
     first_delay: int

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A graph for people: Flink's JSON of a plan, and pictures of it.
 
-A picture is text that Mermaid draws, or SVG, which needs neither a browser nor a network.
+A picture is either text that Mermaid draws, or SVG that graphlay draws without a browser or a network.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pyflinklike.pyflink._graph.nodes import (
 
 __all__ = ["draw_picture", "execution_plan", "mermaid", "svg"]
 
+# Flink shows these as the "ship_strategy" of an edge, not as operators.
 _NOT_SHOWN = (KeyBy, Partition, SideOutput, Union)
 
 
@@ -69,7 +70,7 @@ def _pact_of(node: Node) -> str:
 def _senders(
     number: int, graph: JobGraph, parallelism: int, strategy: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return the operators behind an input, with the way in which their elements come."""
+    """Return the operators that send to an input, with the strategy by which they send."""
     node = graph.nodes[number]
     if isinstance(node, KeyBy):
         strategy = strategy or "HASH"
@@ -97,7 +98,7 @@ def draw_picture(graph: JobGraph, form: str) -> str:
 
     Args:
         graph: The graph of a job.
-        form: "mermaid" or "svg".
+        form: "mermaid" for text, or "svg" for a drawing.
 
     Raises:
         DeclarationValueError: There is no such form.
@@ -116,6 +117,7 @@ def mermaid(graph: JobGraph) -> str:
     lines = ["flowchart LR"]
     for node in graph.nodes.values():
         opening, closing = ("([", "])") if isinstance(node, (FromSource, ToSink)) else ("[", "]")
+        # A quote would end the label.
         label = (node.description or node.name).replace('"', "'")
         lines.append(f'  n{node.id}{opening}"{label}"{closing}')
         lines += [f"  n{number} --> n{node.id}" for number in node.inputs]

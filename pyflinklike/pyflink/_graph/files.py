@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files as a source and as a sink: PyFlink's `FileSource` and `FileSink`.
 
-Lines of text are read and written here; what is in other files their formats know, which the modules of
-`datastream.formats` make.
+Lines of text are read and written here.  Files of other forms, such as Parquet, are read and written by the
+formats of `datastream.formats`.
 
 A file is written under a hidden name, which sources leave out.  It is renamed when its job or its
-micro-batch ends well.
+micro-batch ends well.  So a reader never sees half a file, nor a file of a task that has failed.
 """
 
 from __future__ import annotations
@@ -68,9 +68,15 @@ class FileSource(Source):
 
     Args:
         paths: The paths of files and folders.
-        file_format: Reads a file.
+        file_format: Reads the elements of one file.
         discovery_interval: How often to look for new files, in ms; None reads the files that exist,
             and ends.
+
+    Example:
+        ```python
+        lines = StreamFormat.text_line_format()
+        source = FileSource.for_record_stream_format(lines, "/data/in").build()
+        ```
     """
 
     paths: tuple[str, ...]
@@ -121,12 +127,12 @@ class FileSource(Source):
 
     @property
     def is_bounded(self) -> bool:
-        """True where it reads only the files that exist when it begins."""
+        """True if it reads only the files that exist when it begins."""
         return self.discovery_interval is None
 
     @property
     def type_info(self) -> TypeInformation:
-        """The type of what is in the files."""
+        """The type of the elements in the files."""
         return self.file_format.type_info
 
     @property
@@ -187,7 +193,7 @@ class FileSource(Source):
     def _files(self) -> Iterator[Path]:
         for path in map(local_path, self.paths):
             if not path.exists():
-                msg = f"a FileSource reads files that are there, got {str(path)!r}, which is not; check the path"
+                msg = f"a FileSource reads files that exist, got {str(path)!r}, which does not; check the path"
                 raise SparkSetupError(msg)
             yield from _files(path)
 
@@ -205,7 +211,7 @@ def _source_of(file_format: FileFormat, paths: tuple[str, ...]) -> FileSourceBui
 
 
 def _other_format(other: type, given: Any, method: str, example: str) -> str:
-    """Return the remedy for a format that is none of this kind."""
+    """Return the advice for an object that is not a format of the expected kind."""
     if isinstance(given, other):
         return f"this is a {other.__name__}: call {method}"
     return f"give for example {example}"
@@ -233,10 +239,10 @@ class FileSourceBuilder:
         return self
 
     def set_file_enumerator(self, file_enumerator: Any) -> NoReturn:
-        """Refuse to choose how files are found: their source lists them.
+        """Refuse an enumerator: the source lists its files by itself.
 
         Args:
-            file_enumerator: Not used.
+            file_enumerator: Shown in the error, not used.
 
         Raises:
             SparkSetupError: Always.
@@ -245,15 +251,15 @@ class FileSourceBuilder:
         raise SparkSetupError(msg)
 
     def set_split_assigner(self, split_assigner: Any) -> NoReturn:
-        """Refuse to choose who reads a file: the host says which task does.
+        """Refuse an assigner: the host decides which task reads a file.
 
         Args:
-            split_assigner: Not used.
+            split_assigner: Shown in the error, not used.
 
         Raises:
             SparkSetupError: Always.
         """
-        msg = f"a file is read by the task that the host says, got {short_repr(split_assigner)}; leave it out"
+        msg = f"the host, not the program, decides which task reads a file, got {short_repr(split_assigner)}; leave it out"
         raise SparkSetupError(msg)
 
     def build(self) -> FileSource:
@@ -262,7 +268,7 @@ class FileSourceBuilder:
 
 
 class FileFormat(WithoutJava, ABC):
-    """Reads files of a form; a subclass of a program reads files of its own form."""
+    """Reads files of one form; a program may have subclasses for its own forms."""
 
     @property
     @abstractmethod
@@ -334,6 +340,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 def open_to_read(path: Path) -> IO[bytes]:
     """Open a file; the ending of its name says how it is compressed."""
+    # zlib reads no streams of files, so such a file is decompressed at once.
     if path.suffix == ".deflate":
         return BytesIO(zlib.decompress(path.read_bytes()))
     opening: Any = {".gz": gzip, ".gzip": gzip, ".bz2": bz2, ".xz": lzma}.get(path.suffix)
@@ -346,7 +353,7 @@ def _absolute(path: Path) -> str:
 
 
 def _read_modification_time(path: str) -> int | None:
-    """Return when a file was written last, in ns; None where it has gone since it was found."""
+    """Return when a file was written last, in ns; None if it was deleted since it was found."""
     try:
         return os.stat(path).st_mtime_ns
     except FileNotFoundError:
@@ -380,24 +387,21 @@ class BulkWriter(Protocol):
     """Writes the elements of one file."""
 
     def add(self, value: Any) -> int:
-        """Write an element, and return the bytes that the file has grown by; 0 if it is not known.
-
-        Args:
-            value: The element.
+        """Write an element, and return how many bytes the file has grown; 0 if that is not known.
 
         Raises:
-            OutputError: It does not fit the file.
+            OutputError: The element does not fit the file.
         """
 
     def finish(self) -> None:
-        """Write what is left; the file is closed by its owner."""
+        """Write the rest; the owner of the file closes it."""
 
     def abandon(self) -> None:
-        """Let go of what is not written: the job has failed, and the file is removed."""
+        """Drop what is not written yet: the job has failed, and the file is removed."""
 
 
 class BulkWriterFactory(WithoutJava, ABC):
-    """Makes writers of files, as PyFlink's; a subclass of a program writes files of its own form."""
+    """Makes writers of files, as PyFlink's; a program may have subclasses for its own forms."""
 
     @abstractmethod
     def open(self, file: IO[bytes], type_info: TypeInformation) -> BulkWriter:
@@ -481,10 +485,10 @@ class RollingPolicy(WithoutJava):
     @staticmethod
     def default_rolling_policy(
         part_size: int = 128 * _MEBIBYTE,
-        rollover_interval: int = 60_000,  # noqa: ARG004  accepted for the sake of scripts
+        rollover_interval: int = 60_000,  # noqa: ARG004  so that programs of PyFlink run
         inactivity_interval: int = 60_000,  # noqa: ARG004
     ) -> DefaultRollingPolicy:
-        """KeyGroupRegistry by size.  Times end no file here: files are seen only when a batch or job ends.
+        """End a file by its size alone: it is seen only when its batch or job ends, whatever its age.
 
         Args:
             part_size: The size in bytes at which a file ends.
@@ -607,7 +611,7 @@ class FileSink(Sink):
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> BulkFormatBuilder:
         """Begin a sink that writes files of another form than lines, such as Parquet.
 
-        A file ends with its micro-batch or its job: each is whole as soon as it is seen.
+        A file ends with its micro-batch or its job, so each file is whole as soon as it is visible.
 
         Args:
             base_path: The folder, or its `file:` address.
@@ -622,6 +626,7 @@ class FileSink(Sink):
             remedy = instance_of(BulkWriterFactory, writer_factory, example)
             msg = f"it takes a BulkWriterFactory, got {short_repr(writer_factory)}; {remedy}"
             raise DeclarationTypeError(msg)
+        # As in Flink, which ends files of bulk formats at checkpoints only.
         policy = OnCheckpointRollingPolicy()
         return BulkFormatBuilder(FileSink(str(base_path), writer_factory, rolling_policy=policy))
 
@@ -632,6 +637,7 @@ class FileSink(Sink):
 
     def remove_unfinished(self, name: str) -> None:
         """Remove hidden files of writers whose names begin with `name`."""
+        # The prefix is the program's, and may hold signs of patterns.
         begin = glob.escape(f".{self.file_config.part_prefix}-{name}")
         for hidden in local_path(self.base_path).rglob(f"{begin}*.inprogress.*"):
             hidden.unlink(missing_ok=True)
@@ -678,15 +684,15 @@ class FileSinkBuilder:
         return self._with(bucket_assigner=bucket_assigner)
 
     def with_bucket_check_interval(self, interval: int) -> FileSinkBuilder:  # noqa: ARG002
-        """Do nothing: times end no file here."""
+        """Do nothing: a file never ends because of its age."""
         return self
 
     def enable_compact(self, strategy: Any, compactor: Any) -> NoReturn:  # noqa: ARG002
         """Refuse to put small files together.
 
         Args:
-            strategy: Not used.
-            compactor: Not used.
+            strategy: Shown in the error, not used.
+            compactor: Not used, whatever it is.
 
         Raises:
             SparkSetupError: Always.
@@ -714,10 +720,10 @@ class BulkFormatBuilder(FileSinkBuilder):
     """Sets how files of another form than lines are written, and `build`s the sink."""
 
     def with_rolling_policy(self, rolling_policy: OnCheckpointRollingPolicy) -> FileSinkBuilder:  # type: ignore[override]
-        """Take the one rule that such files have: each micro-batch begins another file.
+        """Accept the only rule for such files: each micro-batch begins another file.
 
         Args:
-            rolling_policy: `RollingPolicy.on_checkpoint_rolling_policy()`.
+            rolling_policy: The result of `RollingPolicy.on_checkpoint_rolling_policy()`.
 
         Raises:
             DeclarationTypeError: It is another policy.
@@ -779,12 +785,14 @@ class _FileWriter:
         self._open: dict[str, _PartFile] = {}
         self._written: list[_PartFile] = []
         is_text = isinstance(type_info, PickledByteArrayTypeInfo)
+        # As in PyFlink, an untyped element is written as Python writes it, a typed one as Java does.
         self._text = str if is_text else lambda value: java_text(value, type_info)
 
     def write(self, value: Any, _: int | None) -> None:
         bucket = self._sink.bucket_assigner.bucket(self._sink.clock())
         part = self._open.get(bucket) or self._begin(bucket)
         part.size += part.writer.add(value)
+        # `add` may return 0 for a writer that holds elements back: then a file may become larger.
         limit = self._sink.rolling_policy.part_size
         if limit is not None and part.size >= limit:
             self._open.pop(bucket).finish()
@@ -800,7 +808,7 @@ class _FileWriter:
             renaming.perform()
 
     def abandon(self) -> None:
-        # Not finished: what cannot be written may be why.
+        # `finish` is not called: the job may have failed because it cannot write.
         for part in self._open.values():
             part.writer.abandon()
             part.file.close()
@@ -812,6 +820,7 @@ class _FileWriter:
         config, folder = self._sink.file_config, self._folder / bucket
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{config.part_prefix}-{self._name}-{len(self._written)}{config.part_suffix}"
+        # Spark may run two attempts of a task at the same time, with the same name.
         hidden = folder / f".{name}.inprogress.{uuid.uuid4()}"
         file = hidden.open("xb")
         part = self._open[bucket] = _PartFile(file, self._writer_of(file), hidden, folder / name)
@@ -830,6 +839,7 @@ def _close(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())
     file.close()
+    # The name of a new file is on the disk only after an fsync of its folder.
     folder = os.open(os.path.dirname(file.name), os.O_RDONLY)
     try:
         os.fsync(folder)

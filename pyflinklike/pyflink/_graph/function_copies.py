@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions as they are when a program declares them, whatever it changes afterwards.
 
-PyFlink pickles a function where it is declared, with all that it refers to.  So a lambda of a loop
+PyFlink pickles a function when it is declared, with all that it refers to.  So a lambda of a loop
 keeps the value that the loop's variable has then, and a function that appends to a list of the
 program appends to its own copy.  Functions are captured here, too, whichever host runs the job.
 """
@@ -38,5 +38,6 @@ def copy_function(function: F) -> F:
 
 def own_copy(function: F) -> F:
     """Return a copy, since each parallel instance has its own."""
+    # cloudpickle writes functions of the main program and lambdas by value, which pickle cannot.
     copy: F = cloudpickle.loads(cloudpickle.dumps(function))
     return copy

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements that a function makes of numbers, for trials: Flink's `DataGeneratorSource` of Java."""
+"""Elements that a function makes from numbers, to try a program out: Flink's `DataGeneratorSource` of Java."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class RateLimiterStrategy:
     """The speed of a source, as Flink's.
 
     Args:
-        records_per_second: The number of elements in a second, of all instances together.
+        records_per_second: The number of elements that all instances together yield in a second.
     """
 
     records_per_second: int
 
     @staticmethod
     def per_second(records_per_second: int) -> RateLimiterStrategy:
-        """Yield this many elements in a second, of all instances together.
+        """Let all instances together yield this many elements in a second.
 
         Args:
             records_per_second: An int above 0.
@@ -53,15 +53,15 @@ class DataGeneratorSource(Source):
     can.
 
     Args:
-        generator_function: Makes an element of a number.
+        generator_function: Makes an element from a number.
         count: The number of elements; None for no end.
         rate_limiter_strategy: The speed of a source without an end.
         type_info: The type of the elements; None is any object that pickles.
 
     Raises:
         DeclarationTypeError: The function cannot be called, or the type is no `TypeInformation`.
-        DeclarationValueError: The count is no int above 0; or both or none of count and rate are
-            given.
+        DeclarationValueError: The count is no int above 0; or the count and the rate are both
+            given, or both left out.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class DataGeneratorSource(Source):
 
     @property
     def is_bounded(self) -> bool:
-        """True where the source has a count."""
+        """True if the source has a count."""
         return self._count is not None
 
     @property
@@ -115,6 +115,7 @@ class DataGeneratorSource(Source):
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
         """Yield the elements of one instance, without event times."""
+        # Without a count every instance goes on for ever, so it takes every so many-th number, not a range.
         numbers: Any = counted(index, parallelism)
         if self._count is not None:
             numbers = NumberSequenceSource(0, self._count - 1).part(index, parallelism)

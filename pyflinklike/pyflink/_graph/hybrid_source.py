@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources one after the other: PyFlink's `HybridSource`, such as files and then a topic.
 
-Its splits are those of its parts, in their order.  On a stream a micro-batch has splits of one part only,
-so where one part ends and the next begins is written down like everything that a job has read.
+It has the splits of all its parts, in the order of the parts.  A micro-batch of a stream has splits of one
+part only.  So the job's folder records at which micro-batch one part ends and the next begins, as it records
+all that a job has read.
+
+Flink switches at run time by an enumerator of its own:
+https://github.com/apache/flink/blob/master/flink-connectors/flink-connector-base/src/main/java/org/apache/flink/connector/base/source/hybrid/HybridSource.java
 """
 
 from __future__ import annotations
@@ -25,9 +29,9 @@ __all__ = ["HybridSource", "HybridSourceBuilder"]
 
 @attrs.frozen
 class HybridSource(Source):
-    """Sources that are read one after the other, as PyFlink's; each but the last one ends.
+    """Sources that are read one after the other, as PyFlink's; all but the last one must end.
 
-    The watermark strategy is one for all of them.  In this process one instance reads them, whatever the
+    All of them share one watermark strategy.  In this process one instance reads them, whatever the
     parallelism.
 
     Args:
@@ -50,12 +54,12 @@ class HybridSource(Source):
 
     @property
     def is_bounded(self) -> bool:
-        """True where the last source ends."""
+        """True if the last source ends."""
         return self.parts[-1].is_bounded
 
     @property
     def parallelism(self) -> int | None:
-        """1: of several instances one would begin the next source while others are at the last."""
+        """1: one of several instances would begin a source while others still read the one before."""
         return 1
 
     @property
@@ -70,17 +74,17 @@ class HybridSource(Source):
 
     @property
     def discovery_milliseconds(self) -> int | None:
-        """That of the last source: only it may look for new splits."""
+        """The interval of the last source: only that one may look for new splits."""
         return self.parts[-1].discovery_milliseconds
 
     @property
     def is_read_alike(self) -> bool:
-        """True where all sources are."""
+        """True if each source yields the same elements in the same order whenever it is read."""
         return all(each.is_read_alike for each in self.parts)
 
     @property
     def has_named_splits(self) -> bool:
-        """True where all sources end: the name of a split begins with the number of its source."""
+        """True if all sources end: the name of a split begins with the number of its source."""
         return self.is_bounded
 
     def discover(self, known: Container[str]) -> list[str]:
@@ -105,6 +109,7 @@ class HybridSource(Source):
         """Yield the elements of a split of one of the sources."""
         at, inner = json.loads(split)
         part: Source = self.parts[at]
+        # A bounded part without named splits is one split, which is read as a whole.
         if part.has_named_splits or not part.is_bounded:
             return part.read_split(inner)
         return part.read(0, 1)
@@ -122,7 +127,7 @@ class HybridSource(Source):
 
 @attrs.frozen
 class _Known:
-    """The names of a source's splits among those of all.
+    """The names of one source's splits, among the names of the splits of all sources.
 
     Args:
         at: The number of the source.
@@ -141,7 +146,7 @@ def _name(at: int, inner: Any) -> str:
 
 
 def _splits_of(part: Source) -> list[str]:
-    # A source whose splits have no names is one split: nothing says into how many to cut it.
+    # A source whose splits have no names is one split: it does not say into how many to cut it.
     return part.splits() if part.has_named_splits else [""]
 
 
@@ -163,7 +168,7 @@ class HybridSourceBuilder(WithoutJava):
     _parts: tuple[Source, ...]
 
     def add_source(self, source: Source) -> HybridSourceBuilder:
-        """Read a source behind those before, which must all end.
+        """Read a source after those that were added before, which must all end.
 
         Args:
             source: The source that is read next.
@@ -176,7 +181,7 @@ class HybridSourceBuilder(WithoutJava):
         before = self._parts[-1]
         if not before.is_bounded:
             msg = (
-                "all sources of a HybridSource but the last one end, got another one behind "
+                "all sources of a HybridSource but the last one end, got another one after "
                 f"{before.identity}; bound that one, or put it last"
             )
             raise DeclarationValueError(msg)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job, the input of a host: a graph and settings.  `GraphBuilder` builds a program's graph."""
+"""A job is what a host runs: a graph and settings.  `GraphBuilder` builds a program's graph."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class JobGraph:
 
     @property
     def is_bounded(self) -> bool:
-        """True where all sources come to an end."""
+        """True if all sources come to an end."""
         return all(node.source.is_bounded for node in self.of_kind(FromSource))
 
     @property
@@ -69,10 +69,10 @@ class JobGraph:
 
     @cached_property
     def consumers(self) -> Mapping[int, tuple[tuple[Node, int], ...]]:
-        """The readers of each node, by its number: a node, and which of its inputs that is.
+        """The readers of each node, by its number: pairs of a node and the number of its input.
 
-        Inputs are counted from 0.  A node that reads another one twice is there twice.  In a part
-        of a graph, inputs from elsewhere are left out.
+        Inputs are counted from 0.  If a node reads another one twice, there are two pairs.  In a part
+        of a graph, inputs from the rest of the graph are left out.
         """
         found: dict[int, list[tuple[Node, int]]] = {number: [] for number in self.nodes}
         for node in self.nodes.values():
@@ -105,8 +105,8 @@ class JobGraph:
     def state_names(self) -> Mapping[int, str]:
         """The name of the state of each node that has one: its uid, or its kind and position.
 
-        The position counts the nodes with state in the order in which they were declared, so it
-        stays as long as no such node is declared before.
+        The position counts the nodes with state in the order in which they were declared.  So it
+        stays the same until a node with state is added before.
         """
         stateful = [each for each in self.nodes.values() if isinstance(each, _STATEFUL)]
         return {
@@ -137,17 +137,18 @@ class JobSettings:
             watermark follows; None leaves it to the host.
         state_backend: The storage of working state; None leaves it to the host.
         checkpoint_dir: The directory of the state that the job continues from, or None.
-        recovery_path: The path that the program wants to continue from, or None: a savepoint, or the
-            folder that a former run of the job has left.
-        ignores_unclaimed_state: Whether state of a savepoint that the job does not have may be lost.
+        recovery_path: The path of a savepoint, or of the folder of an earlier run, from which the
+            program wants to continue; None if it wants neither.
+        ignores_unclaimed_state: Whether state of a savepoint may be lost if no operator of the job has it.
         is_dropped_when_cancelled: True if the job does not continue once it was cancelled.
         files_per_batch: The number of files in a micro-batch of a source that looks for them; None
             for all that exist.
-        checkpoint_interval: The least duration of a micro-batch, in ms; None is as short as
-            possible.
+        checkpoint_interval: The least duration of a micro-batch, in ms; None makes them as short
+            as possible.
         python_files: The paths of files that functions import.
         configuration: All keys of the program's `Configuration`, as text.
-        on_error: Makes dead letters in operators whose side output of its tag is read; None to fail.
+        on_error: Makes dead letters in operators if the side output of its tag is read.  If None, an error
+            fails the job.
     """
 
     name: str = "Flink Streaming Job"
@@ -168,7 +169,7 @@ class JobSettings:
     on_error: DeadLetters | None = None
 
     def letters_to(self, side_outputs: Collection[str]) -> DeadLetters | None:
-        """Return what makes dead letters in an operator, by the ids of its side outputs that are read."""
+        """Return the dead letters of an operator, if their tag is among the side outputs that are read."""
         on_error = self.on_error
         return on_error if on_error is not None and on_error.tag.tag_id in side_outputs else None
 
@@ -178,7 +179,7 @@ class Job:
     """The input of a host: a graph, and how to run it.
 
     Args:
-        graph: The nodes.
+        graph: The nodes that the job needs.
         settings: The settings of the whole job.
     """
 
@@ -186,9 +187,10 @@ class Job:
     settings: JobSettings
 
     def settings_of(self, source: FromSource) -> JobSettings:
-        """Return the settings of a source: a source that feeds broadcast inputs only is not cut.
+        """Return the settings of a source.
 
-        So its elements come before all others, as in batch mode, where a host can see to that.
+        If a bounded source feeds broadcast inputs only, it is read in one piece, not in micro-batches.
+        So a host can let its elements come before all others, as in batch mode.
 
         Args:
             source: The node of the source.
@@ -208,8 +210,8 @@ _NO_OPERATORS = (FromSource, KeyBy, Partition, SideOutput, Union)
 class GraphBuilder:
     """The nodes of a program, by number; they stay for further jobs of the program.
 
-    A program may go on with streams of another program.  Their nodes stay the other one's, which may
-    still change their settings, and have numbers of their own here.
+    A program may use streams of another program.  Their nodes still belong to that program, which may
+    change their settings later; here these nodes only have other numbers.
 
     Args:
         parallelism: Returns the number of instances of this program's operators that ask for none,
@@ -230,6 +232,7 @@ class GraphBuilder:
             return self._nodes[number]
         owner, there, inputs = self._others[number]
         node = owner[there]
+        # Asked for now: the other program may set it after its streams were used here.
         parallelism = owner._parallelism() if node.parallelism is None else node.parallelism
         return attrs.evolve(node, id=number, inputs=inputs, parallelism=parallelism)
 
@@ -240,6 +243,7 @@ class GraphBuilder:
             kind: The class of the node.
             fields: The fields of the node, except its number.
         """
+        # Inputs exist already, so a graph has no circle.
         node = kind(id=self.last + 1, **fields)
         assert all(0 < each < node.id for each in node.inputs)
         self._nodes[node.id] = node
@@ -259,7 +263,7 @@ class GraphBuilder:
         known = self._adopted.get((owner, number))
         if known is not None:
             return known
-        # Each needed node comes after its inputs, however long the chain is.
+        # In the order of numbers, so inputs are adopted first and the recursion below is never deep.
         for each, node in owner.graph([number]).nodes.items():
             at, source = owner, each
             while source in at._others:
@@ -283,11 +287,11 @@ class GraphBuilder:
 
     @property
     def last(self) -> int:
-        """The number of the last node, 0 where there is none."""
+        """The number of the last node; 0 if there is no node yet."""
         return len(self._nodes) + len(self._others)
 
     def without_sink(self, begin: int) -> list[int]:
-        """Return the numbers of this program's operators that have no sink behind them.
+        """Return the numbers of this program's operators whose elements reach no sink.
 
         Args:
             begin: Only operators with a greater number are returned.
@@ -307,6 +311,7 @@ class GraphBuilder:
             sinks: The numbers of the nodes.
         """
         needed: set[int] = set()
+        # A loop, not a recursion: a program may chain thousands of operators.
         missing = list(sinks)
         while missing:
             number = missing.pop()

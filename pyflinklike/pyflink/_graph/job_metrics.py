@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the functions and keyed operators of a job have counted, added up over its tasks.
+"""The metrics of the functions and keyed operators of a job, added up over its tasks.
 
-A host that has no place of its own for metrics takes counts to the process of the program, which gets
-the sums with the result of the job.
+Some hosts have no place of their own for metrics.  They bring the counts of their tasks to the
+program's process, and the program gets the sums with the result of the job.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ __all__ = ["Count", "JobMetrics", "counts_of_operator", "find_counting_nodes"]
 
 
 class Count(NamedTuple):
-    """A number that was counted in a task: an `Increment`, with the function.
+    """A number that was counted in a task: an `Increment`, with the name of the function.
 
     Args:
         function: The name under which the function or keyed operator reports.
         name: The full name of the metric, and which of its numbers.
-        how: How numbers of this name are combined; "own" is a sum of an operator's own.
+        how: How numbers of this name are combined.  "own" marks a number of the operator itself, which
+            is added up.
+        value: The number that one task has counted.
     """
 
     function: str
@@ -43,8 +45,8 @@ def counts_of_operator(
 
     Args:
         function: The name under which it reports.
-        numbers: The operator's own.
-        increments: The metrics of its function.
+        numbers: The numbers that the operator counts by itself, by their names.
+        increments: The counts of the metrics that its function has registered.
     """
     return [
         *(Count(function, name, _OWN, number) for name, number in numbers.items()),
@@ -53,7 +55,7 @@ def counts_of_operator(
 
 
 def find_counting_nodes(graph: JobGraph) -> Mapping[int, str]:
-    """Return the nodes whose functions have no keys and may count, with the names of their reports.
+    """Return the nodes without keys whose functions may count, with the names of their reports.
 
     The name of a report is the uid of the node, or else its name; nodes of one name report together.
     """
@@ -73,6 +75,7 @@ def _has_report(graph: JobGraph, node: Node) -> bool:
 
 
 def _may_count(node: Node) -> bool:
+    # A function registers its metrics in `open`, so one that inherits `open` cannot have any.
     function: Any = getattr(node, "function", None)
     return isinstance(function, Function) and type(function).open is not Function.open
 

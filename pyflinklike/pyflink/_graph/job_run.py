@@ -43,7 +43,7 @@ class JobStatus(Enum):
 class JobRun(Protocol):
     """A job that was started.
 
-    A host may do the work in the background, or while one of these is called.
+    A host may do the work in the background, or only while one of these methods is called.
     """
 
     def wait(self) -> None:
@@ -64,18 +64,18 @@ class JobRun(Protocol):
         """
 
     def cancel(self) -> None:
-        """Have the job end soon; nothing happens where it has ended."""
+        """Have the job end soon; nothing happens if it has ended."""
 
     def status(self) -> JobStatus:
         """Return the status of the job."""
 
     def metrics(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return what a job that has ended has counted, by the names of functions; see `JobMetrics`."""
+        """Return the metrics of a job that has ended, by the names of functions; see `JobMetrics`."""
 
     def savepoint(
         self, path: str, *, stops: bool = False, drains: bool = False
     ) -> SavepointRequest:
-        """Ask for a savepoint, which whoever does the work takes soon.
+        """Ask for a savepoint, which the thread that does the work takes soon.
 
         Args:
             path: The directory to write.
@@ -96,7 +96,7 @@ class SavepointRequest:
     def __init__(self, path: str, *, stops: bool, drains: bool) -> None:
         self.path, self.stops, self.drains = path, stops, drains
         self.has_drained = False
-        """Whether timers have fired that were not due: then the job cannot go on without the savepoint."""
+        """Whether timers have fired before they were due.  Then the job cannot go on if the savepoint fails."""
         self._done = Event()
         self._error: BaseException | None = None
 
@@ -116,13 +116,17 @@ class SavepointRequest:
         return self._done.is_set()
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Say that it is taken, or why it is not."""
+        """Let `result` return or raise.
+
+        Args:
+            error: The reason why the savepoint could not be taken; None if it was.
+        """
         self._error = error
         self._done.set()
 
 
 class DrivenRun(ABC):
-    """A job that works whenever somebody waits for it or for its elements: a `JobRun`.
+    """A `JobRun` that works only while the program waits for the job or for its elements.
 
     Args:
         collected: The elements that come to each `CollectSink`, by the number of its node.
@@ -151,12 +155,12 @@ class DrivenRun(ABC):
                 return
 
     def cancel(self) -> None:
-        """End the job where it stands."""
+        """End the job at once, between two steps of its work."""
         self._is_cancelled = True
-        # Where another thread does the work, that thread ends it.
+        # A generator that another thread runs raises ValueError.  Then that thread ends the job.
         with contextlib.suppress(ValueError):
             self._work.close()
-            if self._status is JobStatus.RUNNING:  # nobody has asked for anything yet
+            if self._status is JobStatus.RUNNING:  # a generator that has not begun runs no `except`
                 self._end_with(JobStatus.CANCELED)
 
     def status(self) -> JobStatus:
@@ -164,13 +168,13 @@ class DrivenRun(ABC):
         return self._status
 
     def metrics(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return nothing, if the host tells metrics elsewhere."""
+        """Return no metrics; hosts that collect them override this."""
         return {}
 
     def savepoint(
         self, path: str, *, stops: bool = False, drains: bool = False
     ) -> SavepointRequest:
-        """Ask for a savepoint, which whoever does the work takes soon."""
+        """Ask for a savepoint, which the thread that does the work takes soon."""
         request = SavepointRequest(path, stops=stops, drains=drains)
         self._requests.append(request)
         if self._status is not JobStatus.RUNNING:
@@ -208,6 +212,7 @@ class DrivenRun(ABC):
                 return None  # not now: it is asked for again
         except Exception as error:
             self._requests.popleft().finish(error)
+            # The outputs of such timers are out already, so the job cannot go on as if nothing had happened.
             if request.has_drained:
                 raise
             return None
@@ -230,7 +235,7 @@ class DrivenRun(ABC):
             request = self._requests.popleft()
             msg = (
                 f"a savepoint is taken of a job that runs, got one for {request.path!r} of a job that is "
-                f"{self._status.value}; ask for it before"
+                f"{self._status.value}; ask for it before the job ends"
             )
             request.finish(SparkSetupError(msg))
 
@@ -243,10 +248,10 @@ class DrivenRun(ABC):
 
     @abstractmethod
     def _run(self) -> Generator[None, None, None]:
-        """Do all the work, to its end; yield whenever it may be told to end."""
+        """Do all the work; yield whenever the job may end or a savepoint may be taken."""
 
     def _save(self, request: SavepointRequest) -> bool:
-        """Take a savepoint, between two steps of the work; return False if now is not the time.
+        """Take a savepoint between two steps of the work; return False to be asked again after the next.
 
         Raises:
             SparkSetupError: The job cannot have one.
@@ -263,8 +268,8 @@ class DrivenRun(ABC):
 
     @abstractmethod
     def _abandon(self) -> None:
-        """Leave nothing behind of a job that failed or was cancelled."""
+        """Remove the unfinished output of a job that failed or was cancelled."""
 
 
 Host = Callable[[Job], JobRun]
-"""Starts a job."""
+"""Starts a job, and returns its run."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A savepoint of a job: which of its operators and sources are those of a program.
+"""A savepoint of a job: finds for each operator and source of a program its part of the savepoint.
 
-An operator is found by its uid.  One without a uid is found by the name that its state has anyway, its
-kind and its place among the operators with state; since another operator may have that place in another
-program, it must have a function of the same class.  A source is found by its uid, or else by what it
-reads.  Whatever no part of the program claims is refused, unless the program says that it may be lost.
+An operator is found by its uid.  An operator without a uid is found by the default name of its state, which
+has its kind and its position among the operators with state.  Another program may have another operator at
+that position, so the function must be of the same class.  A source is found by its uid, or else by what it
+reads.  If no part of the program claims something, it is refused, unless the program lets it be lost.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class JobBeginning:
     """The parts of a savepoint with which a job begins.
 
     Args:
-        directory: The savepoint.
+        directory: The directory of the savepoint.
         operators: The saved operator of each operator that has one, by the number of its node.
         positions: The position of each source that has one, by the number of its node.
     """
@@ -55,13 +55,13 @@ def begin_with(
     """Find the parts of a savepoint with which the operators and sources of a job begin.
 
     Args:
-        directory: The savepoint, of a job or of anything else.
-        graph: The job.
-        settings: Say whether state may be left unclaimed.
+        directory: The savepoint, of a job or of a single query.
+        graph: The nodes of the job that begins.
+        settings: The settings of that job, such as whether state may be left unclaimed.
 
     Raises:
-        IncompatibleStateError: State or a position would be lost, or be another operator's or source's; or
-            the savepoint does not tell how far a source was read.
+        IncompatibleStateError: State or a position would be lost, or would go to another operator or source;
+            or the savepoint does not know how far a source was read.
     """
     manifest, where = directory.manifest, directory.location.where
     operators = dict(_claim_operators(manifest, graph, where))
@@ -82,6 +82,7 @@ def _claim_operators(
         saved, node = known.get(name), graph.nodes[number]
         if saved is None:
             continue
+        # A savepoint of a single query does not describe a job, so its uids decide alone.
         former = None if manifest.job is None else manifest.job.operator(name)
         if former is not None and node.uid is None:
             _refuse_stranger(node, former, where)
@@ -90,14 +91,14 @@ def _claim_operators(
 
 
 def _refuse_stranger(node: Node, former: SavedJobOperator, where: str) -> None:
-    """Refuse to give an operator without a uid the state of another one in its place."""
+    """Refuse to give an operator without a uid the state of another one that had its position."""
     now = class_of(getattr(node, "function", None))
     if former.uid is None and former.function == now:
         return
     was = f"uid {former.uid!r}" if former.uid else former.function
     msg = (
-        f"{where}: an operator without a uid begins with the state of the operator that had its place and "
-        f"the class of its function, got {former.name!r} ({now}) where there was {was}; give the operator "
+        f"{where}: an operator without a uid begins with the state of the operator that had its position and "
+        f"the class of its function, got {former.name!r} ({now}), but the savepoint has {was}; give the operator "
         f"uid({former.name!r}) if it is the same one, and else another uid"
     )
     raise IncompatibleStateError(msg)
@@ -117,6 +118,7 @@ def _check_keys(graph: JobGraph, node: Node, saved: SavedOperator, where: str) -
 
 
 def _has_keys(saved: SavedOperator) -> bool:
+    # Broadcast states have no keys, so another type of keys does not matter for them.
     kinds = saved.record.states
     keyed = (
         rows.rows for name, rows in saved.states.items() if kinds[name].get("kind") != "broadcast"
@@ -129,7 +131,7 @@ def _claim_sources(
 ) -> Iterator[tuple[int, SavedSource]]:
     left = list(manifest.job.sources) if manifest.job is not None else []
     nodes = list(graph.of_kind(FromSource))
-    # Those with uids first: another source may read the same.
+    # Sources with uids first: a source without one may read the same, and must not take their parts.
     for node in sorted(nodes, key=lambda each: each.uid is None):
         now = source_of(node)
         saved = next((each for each in left if each.is_same(now)), None)
@@ -138,20 +140,20 @@ def _claim_sources(
         left.remove(saved)
         if (saved.kind, saved.is_bounded) != (now.kind, now.is_bounded):
             msg = (
-                f"{where}: a source goes on where one of its kind was, got a {_kind(now)} where there was a "
-                f"{_kind(saved)}, uid {now.uid!r}; give it another uid, and say where it begins"
+                f"{where}: a source goes on from the position of a source of its kind, got a {_kind(now)} for the "
+                f"position of a {_kind(saved)}, uid {now.uid!r}; give it another uid and a start of its own"
             )
             raise IncompatibleStateError(msg)
         if saved.kind == HybridSource.__name__ and saved.what != now.what:
             msg = (
-                f"{where}: what a HybridSource has left to read names its sources by their numbers, got {now} "
-                f"where there was {saved}; give it the former sources, or another uid and say where it begins"
+                f"{where}: the position of a HybridSource names its sources by their numbers, got {now} for the "
+                f"position of {saved}; give it the former sources, or another uid"
             )
             raise IncompatibleStateError(msg)
         if saved.position is None:
             msg = (
-                f"{where}: a source goes on where it was, got one whose position is not in the savepoint, "
-                f"{now}: {saved.reason}; give it another uid, have it begin where that must be, and set "
+                f"{where}: a source goes on from its position, got one whose position is not in the savepoint, "
+                f"{now}: {saved.reason}; give it another uid and the start that you need, and set "
                 f"{_IGNORE_UNCLAIMED} to true"
             )
             raise IncompatibleStateError(msg)
@@ -175,6 +177,7 @@ def _refuse_unclaimed(
         for each in manifest.operators
         if each.uid not in claimed and _has_anything(each)
     ]
+    # One by one, since two sources without uids may be equal.
     taken = list(sources.values())
     for source in manifest.job.sources if manifest.job is not None else ():
         if source in taken:
@@ -187,7 +190,7 @@ def _refuse_unclaimed(
             *map(str, map(source_of, graph.of_kind(FromSource))),
         ]
         msg = (
-            f"{where}: a job begins with all that is in a savepoint, got {', '.join(lost)}, which the job "
+            f"{where}: a job begins with all state of a savepoint, got {', '.join(lost)}, which the job "
             f"does not have: it has {', '.join(names) or 'none'}; give its operators and sources the uids of "
             f"the savepoint, or set {_IGNORE_UNCLAIMED} to true to lose this"
         )
@@ -198,7 +201,7 @@ def _has_anything(saved: SavedOperator) -> bool:
     return bool(saved.timers.rows or any(each.rows for each in saved.states.values()))
 
 
-# What a savepoint tells of a job
+# The description of a job in a savepoint
 
 
 def job_to_save(
@@ -208,7 +211,7 @@ def job_to_save(
 
     Args:
         name: The name of the job.
-        graph: The job.
+        graph: The nodes of the job.
         positions: The position of each source, or None with the reason, by the number of its node.
     """
     sources = []
@@ -230,7 +233,7 @@ def source_of(node: FromSource) -> SavedSource:
 
 
 def class_of(function: Any) -> str:
-    """Return the name of a function's class; for windows also those of the functions inside."""
+    """Return the name of a function's class; for windows also the classes of the functions inside."""
     name = type(function).__qualname__
     if not isinstance(function, WindowOperator):
         return name

@@ -13,16 +13,16 @@ __all__ = ["Ledger"]
 
 
 class Ledger:
-    """The record of the micro-batch that was written last, so that sinks write none twice.
+    """The record of the micro-batch that was written last, so that sinks write no micro-batch twice.
 
-    Tasks and sinks write a micro-batch under hidden names.  Then its number is recorded here with the
-    final names of its files, then the files get these names.  The micro-batch counts from the moment of
-    the record: a later run that finds the record finishes the renaming and does not write again, and a
-    run that does not find it writes the whole micro-batch anew.
+    A micro-batch is written in three steps.  Tasks and sinks write its files under hidden names.  Then its
+    number is recorded here, with the final names of the files.  Then the files get these names.  The
+    micro-batch counts as written from the moment of the record: if a later run finds the record, it finishes
+    the renaming and does not write again; if it does not, it writes the whole micro-batch anew.
 
     Args:
         path: The path of the file; a renaming that it records is finished at once.
-        check_lock: Raises if another run has taken the folder.
+        check_lock: Raises if another run has taken the folder; None if no other run can.
 
     Raises:
         CorruptStateError: The file is damaged.
@@ -32,6 +32,7 @@ class Ledger:
         self._path, self._check_lock = path, check_lock
         found = read_json(path)
         self._last = -1 if found is None else int(found["batch"])
+        # An earlier run may have been killed before or while it renamed; a renaming may be repeated.
         for hidden, name in [] if found is None else found["files"]:
             Renaming(Path(hidden), Path(name)).perform()
 
@@ -52,6 +53,7 @@ class Ledger:
         if self._check_lock is not None:
             self._check_lock()
         files = list(renamings)
+        # The record comes before the renaming: it says which files a later run may still have to rename.
         names = [[str(each.hidden), str(each.path)] for each in files]
         write_json(self._path, {"batch": batch, "files": names})
         self._last = batch

@@ -6,10 +6,10 @@ circle, and in the order of the numbers every node comes after its inputs.  Sett
 may still change (its name, its uid) make another value with the same number, so code holds the
 number of a node, not the node.
 
-`KeyBy`, `Partition`, `Union` and `SideOutput` only say which elements go where.  The elements that
+`KeyBy`, `Partition`, `Union` and `SideOutput` only route elements.  The elements that
 a node yields are of its `type_info`.
 
-| node | inputs | function, and what the runtime has for it |
+| node | inputs | function, and how the runtime treats it |
 |---|---|---|
 | `FromSource` | | |
 | `Map` `FlatMap` `Filter` `Process` `AsyncWait` `AssignTimestamps` | 1 | without state |
@@ -66,12 +66,12 @@ class Node:
     """One step.
 
     Args:
-        id: Its number, from 1, greater than the numbers of its inputs.
-        name: The name that is shown; PyFlink's word where the program gives none.
-        inputs: The numbers of the nodes whose elements it gets, in order.  One may be there twice.
+        id: The number of the node, from 1, greater than the numbers of its inputs.
+        name: The name that is shown: the program's, or else PyFlink's.
+        inputs: The numbers of the nodes whose elements it gets, in order.  A number may occur twice.
         type_info: The type of the elements that it yields; for a sink, of the elements that it
             gets.
-        uid: The name of its state, or None.
+        uid: The name that the program gives to its state, or None.
         parallelism: The number of instances that was asked for; None leaves it to the job.
         max_parallelism: The number of key groups that was asked for; None leaves it to the job.
         description: The program's own words for it, or None.
@@ -92,7 +92,7 @@ class FromSource(Node):
     """Elements come in.
 
     Args:
-        source: Where the elements come from.
+        source: The source that yields the elements.
         strategy: The rule for watermarks; its assigner, if it has one, sets the times of elements.
     """
 
@@ -108,7 +108,7 @@ class Stateless(Node):
     """A function of one element, which needs no other one; elements keep order and time.
 
     Args:
-        function: The user's function.
+        function: The user's function, of the class that the node's name says.
     """
 
     function: Function
@@ -139,7 +139,7 @@ class AsyncWait(Stateless):
     """An `AsyncFunction`: a list of outputs for each element, many of them waited for at a time.
 
     Args:
-        timeout: How long one element may take with all its retries, in ms; 0 is for ever.
+        timeout: How long one element may take with all its retries, in ms; 0 is no limit.
         capacity: How many elements may be waited for at a time.
         is_ordered: True keeps outputs in the order of their elements.
         retry: An `AsyncRetryStrategy`, or None for no retries.
@@ -162,7 +162,7 @@ class AssignTimestamps(Node):
     strategy: WatermarkStrategy
 
 
-# Which elements go where
+# Routing
 
 
 class Partitioning(Enum):
@@ -183,8 +183,8 @@ class KeyBy(Node):
     """Elements get a key.  A node that takes no keys gets the elements alone.
 
     Args:
-        selector: A `KeySelector`, which has `open` and `close`; called once for each element, where
-            the element comes from.
+        selector: A `KeySelector`, which has `open` and `close`; called once for each element, by
+            the instance that sends it.
         key_type: The type of the keys; keys of the pickled type are equal if their pickles are.
     """
 
@@ -194,7 +194,7 @@ class KeyBy(Node):
 
 @attrs.frozen(kw_only=True)
 class Partition(Node):
-    """A hint which instance gets an element; but `BROADCAST` gives each instance a copy.
+    """A rule for the instance that gets an element; `BROADCAST` gives each instance a copy.
 
     Args:
         how: The rule of distribution.
@@ -209,13 +209,13 @@ class Partition(Node):
 
     @property
     def is_seen(self) -> bool:
-        """True where functions see it: all instances get copies, or the program chooses one."""
+        """True if functions can see the effect: all instances get copies, or the program chooses one."""
         return self.how in (Partitioning.BROADCAST, Partitioning.CUSTOM)
 
 
 @attrs.frozen(kw_only=True)
 class Union(Node):
-    """The elements of all inputs, in no order between them; an input named twice counts twice."""
+    """The elements of all inputs, in any order between them; an input named twice counts twice."""
 
 
 @attrs.frozen(kw_only=True)
@@ -223,7 +223,7 @@ class SideOutput(Node):
     """The elements that its input, an operator, put out with a tag.
 
     Args:
-        tag: The tag, of which only the id counts.
+        tag: The tag of the output; only its id matters.
     """
 
     tag: OutputTag
@@ -236,7 +236,7 @@ class SideOutput(Node):
 class Keyed(Node):
     """A function of keyed elements.  Its input is a `KeyBy`.
 
-    An output for an element has the element's time, an output of a timer the timer's.  An output of
+    An output for an element has the time of the element, and an output of a timer the time of the timer.  An output of
     a window has the window's `max_timestamp()`; `WindowOperator.collecting` can return it.
 
     Args:
@@ -268,7 +268,7 @@ class TwoInputs(Node):
     Args:
         function: A `KeyedCoProcessFunction`, `CoProcessFunction`, `CoMapFunction` or
             `CoFlatMapFunction`.
-        is_keyed: True where both inputs are `KeyBy` nodes of one key type.
+        is_keyed: True if both inputs are `KeyBy` nodes of one key type.
     """
 
     function: Function
@@ -280,7 +280,7 @@ class WithBroadcast(Node):
     """A function whose second input is broadcast.
 
     Args:
-        function: A `BroadcastProcessFunction`, or a `KeyedBroadcastProcessFunction` where the first
+        function: A `BroadcastProcessFunction`, or a `KeyedBroadcastProcessFunction` if the first
             input is a `KeyBy`.
         states: The descriptors of the broadcast states.
     """
@@ -297,7 +297,7 @@ class ToSink(Node):
     """Elements go out.
 
     Args:
-        sink: Where the elements go.
+        sink: The sink that takes the elements.
     """
 
     sink: Sink

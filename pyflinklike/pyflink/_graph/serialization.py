@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements as bytes and back, for connectors: PyFlink's schemas, of `pyflink.common.serialization`.
+"""Elements as bytes and back, for connectors: the schemas of `pyflink.common.serialization`.
 
-PyFlink's are Java's, and cannot be written in Python.  Here a program may have its own: a subclass
+PyFlink's schemas are wrapped classes of Java, so a program cannot write one in Python.  Here it can: a subclass
 of `SerializationSchema` with `serialize`, or of `DeserializationSchema` with `deserialize`.
 """
 
@@ -28,32 +28,37 @@ __all__ = [
 
 
 class SerializationSchema(WithoutJava, ABC):
-    """Makes bytes of elements."""
+    """Makes bytes from elements.
+
+    Example:
+        ```python
+        class Cents(SerializationSchema):
+            def serialize(self, element):
+                return b"%d" % round(element * 100)
+        ```
+    """
 
     @abstractmethod
     def serialize(self, element: Any) -> bytes | None:
         """Return the bytes of an element.
 
-        Args:
-            element: The element.
-
         Returns:
-            The bytes; None is no value at all, which Kafka calls a tombstone.
+            The bytes.  None makes a record without a value, which Kafka calls a tombstone.
         """
 
 
 class DeserializationSchema(WithoutJava, ABC):
-    """Makes elements of bytes."""
+    """Makes elements from bytes."""
 
     @abstractmethod
     def deserialize(self, message: bytes | None) -> Any:
         """Return the element of some bytes.
 
         Args:
-            message: The bytes; None where a record has no value.
+            message: The bytes; None if the record has no value.
 
         Returns:
-            The element; None is no element.
+            The element.  None drops the record.
         """
 
     def get_produced_type(self) -> TypeInformation:
@@ -62,10 +67,10 @@ class DeserializationSchema(WithoutJava, ABC):
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Text.
+    """Elements that are text.
 
-    Bytes that cannot be decoded become U+FFFD, and characters that cannot be encoded `?`, as in
-    Java.
+    Bytes that cannot be decoded become U+FFFD, and characters that cannot be encoded become `?`,
+    as in Java.
 
     Args:
         charset: The encoding of the bytes, by a name that Python knows.
@@ -106,7 +111,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
 
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
-    """Bytes as they are."""
+    """Elements that are bytes, written as they are."""
 
     def serialize(self, element: Any) -> bytes:
         """Return the element.
@@ -148,7 +153,7 @@ class RowFieldExtractorSchema(SerializationSchema):
         self._index = field_index
 
     def serialize(self, element: Any) -> bytes | None:
-        """Return the field; None where it is None.
+        """Return the bytes in the field; None if the field is None.
 
         Raises:
             OutputError: There is no such field, or it does not hold bytes.
@@ -185,14 +190,10 @@ def value_of(message: bytes | None) -> bytes:
 
 
 def check_schema(schema: Any, kind: type) -> None:
-    """Check that an argument is a schema.
-
-    Args:
-        schema: The argument.
-        kind: The class that it must be an instance of.
+    """Check that an argument is a schema of the given class.
 
     Raises:
-        DeclarationTypeError: It is no instance.
+        DeclarationTypeError: It is not an instance of the class.
     """
     if not isinstance(schema, kind):
         remedy = instance_of(kind, schema, "give for example SimpleStringSchema()")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sinks of a job, as plain declarations, and the text of elements in them.
 
-A host writes sinks in its own way; `writer` is for elements that are in this process.
+Each host writes sinks in its own way; `writer` is for elements that are in this process.
 
-`java_text` writes what `toString` returns for the Java object that PyFlink makes of an element of a
-type.  `print_text` writes what `DataStream.print` writes: untyped elements as Python writes them,
-and rows as PyFlink itself puts them together.
+There are two kinds of text, since PyFlink has two.  `java_text` is the text of Java's `toString` for the Java
+object that PyFlink makes from a typed element; so floats, times and bytes look as in Java.  `print_text` is
+the text that `DataStream.print` writes: `str` of an untyped element, and rows as PyFlink itself writes them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class DeliveryGuarantee(Enum):
 
 
 class Renaming(NamedTuple):
-    """The step that makes a written file visible; done twice, it has the effect of once.
+    """The step that makes a written file visible; it may be repeated.
 
     Args:
         hidden: The path that the file was written to.
@@ -84,12 +84,7 @@ class SinkWriter(Protocol):
     """Writes the elements that come to one instance of a sink."""
 
     def write(self, value: Any, timestamp: int | None) -> None:
-        """Write an element.
-
-        Args:
-            value: The element.
-            timestamp: The time of the element in ms, or None.
-        """
+        """Write an element; `timestamp` is its event time in ms, or None."""
 
     def prepare(self) -> list[Renaming]:
         """Write no more, and return the steps that make the files visible, in any process."""
@@ -102,11 +97,11 @@ class SinkWriter(Protocol):
 
 
 class Sink(WithoutJava):
-    """A place where elements go."""
+    """A place that elements go to."""
 
     @property
     def is_written_by_tasks(self) -> bool:
-        """True where workers write their own elements; otherwise only the program writes."""
+        """True if workers write their own elements; otherwise only the program writes."""
         return False
 
     def check_settings(self, configuration: Mapping[str, str]) -> None:
@@ -142,7 +137,7 @@ class Sink(WithoutJava):
             name: The name of the writer, for names of files; None for a random one.
 
         Raises:
-            SparkSetupError: It cannot be written in this process.
+            SparkSetupError: Only Spark can write this sink.
         """
         msg = (
             f"{type(self).__name__} is written by Spark only, got elements of {type_info!r} for "
@@ -156,18 +151,18 @@ class SinkMaker(WithoutJava, ABC):
 
     @abstractmethod
     def sink(self) -> Sink:
-        """Make the sink, of what is declared so far."""
+        """Make the sink from what is declared so far."""
 
 
 @attrs.frozen
 class PrintSink(Sink):
     """Writes a line for each element to the standard output or error, as `DataStream.print`.
 
-    The line is `identifier:n> text`; `n>` is there only where there are several instances, and the
-    identifier only where it is given.
+    The line is `identifier:n> text`; `n>` is there only if there are several instances, and the
+    identifier only if the program gives one.
 
     Args:
-        identifier: The text before the instance; None for none.
+        identifier: The text before the number of the instance; None leaves it out.
         is_error: True for the standard error.
     """
 
@@ -175,7 +170,7 @@ class PrintSink(Sink):
     is_error: bool = False
 
     def prefix(self, index: int, parallelism: int) -> str:
-        """Return the text before that of an element.
+        """Return the part of a line before the text of the element.
 
         Args:
             index: The number of the instance that prints, from 0.
@@ -204,7 +199,7 @@ class _Printer:
 
     @property
     def _stream(self) -> Any:
-        # The stream of the moment: a program that captures output puts another one in its place.
+        # Looked up for each element: a program that captures output puts another one in its place.
         return sys.stderr if self.is_error else sys.stdout
 
     def write(self, value: Any, _: int | None) -> None:
@@ -229,12 +224,7 @@ class CollectSink(Sink):
 
 
 def print_text(value: Any, type_info: TypeInformation) -> str:
-    """Return the text that `print` writes for an element, without the prefix.
-
-    Args:
-        value: The element.
-        type_info: The type of the element.
-    """
+    """Return the text that `print` writes for an element of a type, without the prefix."""
     if isinstance(type_info, PickledByteArrayTypeInfo):
         return str(value)
     if isinstance(type_info, RowTypeInfo) and value is not None:
@@ -246,8 +236,8 @@ def java_text(value: Any, type_info: TypeInformation) -> str:
     """Return the text that Java writes for an element.
 
     Args:
-        value: The element.
-        type_info: The type of the element; where Java has no such type, the value decides.
+        value: The element, or None for "null".
+        type_info: The type of the element; if Java has no such type, the value decides.
     """
     if value is None:
         return "null"
@@ -275,11 +265,13 @@ def _kind_of(row: Any) -> str:
 
 
 def _text(value: Any, parts: list[TypeInformation]) -> str:
+    # First, since `str` would write a bool as Python does.
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         return _double_text(value)
     if isinstance(value, (bytes, bytearray)):
+        # A byte of Java has a sign.
         return f"[{', '.join(str(b - 256 if b > 127 else b) for b in value)}]"
     if isinstance(value, (list, tuple)):
         part = parts[0] if parts else PickledByteArrayTypeInfo()
@@ -294,7 +286,7 @@ def _text(value: Any, parts: list[TypeInformation]) -> str:
 
 
 def _timestamp_text(value: dt.datetime) -> str:
-    """Write it as `java.sql.Timestamp`: the fraction has a digit at least, and no zeros behind."""
+    """Write it as `java.sql.Timestamp`: the fraction has at least one digit, and no zeros at its end."""
     fraction = f"{value.microsecond:06}".rstrip("0") or "0"
     return f"{value:%Y-%m-%d %H:%M:%S}.{fraction}"
 
@@ -315,7 +307,7 @@ def _float_text(value: float) -> str:
 
 
 def _as_float(text: str) -> bytes | None:
-    """Return the 32 bits of a number; None where rounding has made it greater than the greatest."""
+    """Return the 32 bits of a number; None if rounding has made it too great for them."""
     try:
         return struct.pack("<f", float(text))
     except OverflowError:
@@ -324,6 +316,7 @@ def _as_float(text: str) -> bytes | None:
 
 def _decimal_text(value: float, shortest: str) -> str:
     """Write a number as Java does: from 10^-3 to 10^7 without an exponent."""
+    # https://docs.oracle.com/javase/8/docs/api/java/lang/Double.html#toString-double-
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a source was read, and what is left of it: positions as of `savepoints.saved_job`.
+"""The position of a source: how far it was read, as counts of elements.
 
-A source is read again as it was read before, and the elements that were read are left out.  So it must
-yield the same elements in the same order each time; `Source.is_read_alike` says whether it does.
+Any iterator of Python can be a source here, so there is no offset to seek to.  Instead a source is read again
+from its beginning, and as many elements are skipped as were read before.  So it must yield the same elements
+in the same order each time; `Source.is_read_alike` says whether it does.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ Elements = Iterator[tuple[Any, "int | None"]]
 
 
 def find_beginning(source: Source, count: int) -> Position:
-    """Return the position of a source of which nothing was read.
+    """Return the position of a source before its first element.
 
     Args:
         source: The source; one that ends has its splits listed now.
-        count: The number of splits, where they have no names.
+        count: The number of splits, if they have no names.
     """
     if source.is_bounded and source.has_named_splits:
         return {"left": [[name, 0] for name in source.splits()]}
@@ -32,10 +33,10 @@ def find_beginning(source: Source, count: int) -> Position:
 
 
 def find_parts_left(source: Source, position: Position) -> list[Elements]:
-    """Return what is left of each split behind a position; of splits that follow one another, in one.
+    """Return the elements of each split after a position; one iterator for splits that follow one another.
 
     Args:
-        source: The source.
+        source: The source that the position belongs to.
         position: One of the forms that count elements.
     """
     if "left" in position:
@@ -46,6 +47,7 @@ def find_parts_left(source: Source, position: Position) -> list[Elements]:
             (source.read(index, count), skip) for index, skip in enumerate(read) if skip is not None
         ]
     parts = [_without_first(elements, skip) for elements, skip in splits]
+    # "first" counts elements over all splits in order; a source that Spark has read has such a position.
     first = position.get("first", 0)
     return [_without_first(chain.from_iterable(parts), first)] if first else parts
 
@@ -55,12 +57,12 @@ def _without_first(elements: Elements, skip: int) -> Elements:
 
 
 class ReadParts:
-    """The parts of a source that the instances of this process read, and how far they are.
+    """The parts of a source that the instances of this process read, and how far they have read.
 
     Args:
-        source: The source.
+        source: The source to read.
         instances: The number of instances that share the parts.
-        position: Where they go on; None at the beginning.
+        position: The position from which they go on; None reads from the beginning.
     """
 
     def __init__(self, source: Source, instances: int, position: Position | None) -> None:
@@ -89,7 +91,7 @@ class ReadParts:
             self._counts[number] = None
 
     def is_at_an_end(self) -> bool:
-        """Return whether nothing was read here, or all."""
+        """Return whether this process has read no element yet, or all elements."""
         self._open()
         return not any(self._counts) or not any(each is not None for each in self._counts)
 
@@ -99,7 +101,7 @@ class ReadParts:
         assert begun is not None
         if "first" in begun:
             (count,) = self._counts
-            # What follows the end of all splits is nothing, whatever is skipped of it.
+            # After the end of all splits no element is left, so the number to skip does not matter.
             return {**begun, **_leave_nothing(begun)} if count is None else move_on(begun, count)
         assert len(parts) == len(self._counts)
         counts = iter(self._counts)

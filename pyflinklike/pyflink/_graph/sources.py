@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sources of a job, as plain declarations.
 
-Each host reads them in its own way: the local runner in this process, by `read`; Spark by a source
-of its own.  A source that only one host can read subclasses `Source` without `read`.
+Each host reads them in its own way.  The local runner calls `read` in this process.  On
+Spark workers call `read_split`, or `read` if the splits have no names.  A source that only Spark can read does not override
+`read`, which then raises.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ __all__ = ["CollectionSource", "NumberSequenceSource", "Source", "SourceMaker"]
 
 
 class Source(WithoutJava, ABC):
-    """A place where elements come from."""
+    """A place that elements come from."""
 
     @property
     @abstractmethod
     def is_bounded(self) -> bool:
-        """True where the source comes to an end."""
+        """True if the source ends."""
 
     @property
     def type_info(self) -> TypeInformation:
@@ -38,7 +39,7 @@ class Source(WithoutJava, ABC):
 
     @property
     def parallelism(self) -> int | None:
-        """The only number of instances that can read it; None for any."""
+        """The only number of instances that can read it; None if any number can."""
         return None
 
     @property
@@ -61,12 +62,12 @@ class Source(WithoutJava, ABC):
 
     @property
     def is_read_alike(self) -> bool:
-        """True where it yields the same elements in the same order whenever it is read."""
+        """True if it yields the same elements in the same order whenever it is read."""
         return True
 
     @property
     def has_named_splits(self) -> bool:
-        """True where its splits have names, in a number that does not depend on the instances."""
+        """True if its splits have names, however many instances read them."""
         return False
 
     def splits(self) -> list[str]:
@@ -74,7 +75,7 @@ class Source(WithoutJava, ABC):
         raise NotImplementedError
 
     def group_splits(self, splits: list[str]) -> list[list[str]]:
-        """Return splits in groups: those of one are read before those of the next.
+        """Return splits in groups: all splits of a group are read before the next group.
 
         Args:
             splits: Names of splits, in the order of `splits`.
@@ -91,7 +92,7 @@ class Source(WithoutJava, ABC):
 
     @property
     def is_read_anywhere(self) -> bool:
-        """True where workers can read their splits; otherwise only the driver can."""
+        """True if workers can read its splits; otherwise only the driver can."""
         return True
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
@@ -116,7 +117,7 @@ class SourceMaker(WithoutJava, ABC):
 
     @abstractmethod
     def source(self) -> Source:
-        """Make the source, of what is declared so far."""
+        """Make the source from what is declared so far."""
 
 
 @attrs.frozen
@@ -124,7 +125,7 @@ class CollectionSource(Source):
     """The elements of `from_collection`, in order.
 
     Args:
-        elements: The elements, already converted to their type; nobody else holds them.
+        elements: The elements, already converted to their type; the source alone holds them.
     """
 
     elements: tuple[Any, ...] = attrs.field(repr=lambda elements: f"<{len(elements)} elements>")
@@ -145,23 +146,23 @@ class CollectionSource(Source):
         return f"a collection of {len(self.elements)}"
 
     def read(self, index: int, parallelism: int) -> Iterator[tuple[Any, int | None]]:
-        """Yield the elements, without event times: copies, since another job may read them, too."""
+        """Yield copies of the elements, without event times: another job may read the elements, too."""
         assert (index, parallelism) == (0, 1)
         return ((as_given(element), None) for element in self.elements)
 
 
 @attrs.frozen
 class NumberSequenceSource(Source):
-    """The whole numbers between two, both included, as PyFlink's.
+    """The whole numbers from one to another, both included, as PyFlink's.
 
-    Several instances get a range each, so there is an order with one instance only.
+    Each instance gets a range.  So the numbers have an order only if there is one instance.
 
     Args:
-        start: The first number.
-        end: The last number.
+        start: The first number, an int of 64 bits.
+        end: The last number, not smaller than the first.
 
     Raises:
-        DeclarationValueError: A number is no int of 64 bits, or the first one is greater.
+        DeclarationValueError: A number is no int of 64 bits, or the first one is greater than the last.
     """
 
     start: int

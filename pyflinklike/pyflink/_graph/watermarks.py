@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The event time of elements, and how far it has come: PyFlink's `WatermarkStrategy`."""
+"""The event time of elements, and the watermarks that follow it: PyFlink's `WatermarkStrategy`."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class TimestampAssigner(ABC):
         """Return the event time of an element.
 
         Args:
-            value: The element.
+            value: The element, as the source or the operator before yields it.
             record_timestamp: The time in ms that the source or an assigner before this one gave the
                 element; -9223372036854775808, the least int of 64 bits, if none did.
 
         Returns:
-            The time in ms since the epoch; an element for which it is that least int has no time.
+            The time in ms since the epoch, or that least int if the element has no time.
         """
 
 
@@ -55,7 +55,7 @@ class WatermarkAlignment:
 
     Args:
         group: The name of the group of sources that are compared.
-        drift: How far the watermark of a source may lie above the least one of the group, in ms.
+        drift: How far the watermark of a source may lie above the least watermark of the group, in ms.
     """
 
     group: str
@@ -65,11 +65,11 @@ class WatermarkAlignment:
 def find_aligned_limits(
     sources: Iterable[tuple[WatermarkAlignment | None, int | None]],
 ) -> list[int | None]:
-    """Return for each source the watermark above which it waits for others; None for none.
+    """Return for each source the watermark above which it waits for others; None if it never waits.
 
     Args:
-        sources: The alignment of each source, and its watermark in ms; None where it holds nobody
-            back: it has given nothing yet, is idle or has ended.
+        sources: The alignment of each source, and its watermark in ms.  The watermark is None if
+            no other source waits for this one: it has yielded no element yet, is idle, or has ended.
     """
     known = list(sources)
     least: dict[str, int] = {}
@@ -84,7 +84,7 @@ def find_aligned_limits(
 
 @attrs.define
 class WatermarkStrategy(WithoutJava):
-    """The source of event times, and the rule for watermarks, as PyFlink's.
+    """The rules for event times and watermarks, as PyFlink's.
 
     A watermark of `t` says that no element of time `t` or before is to come.
 
@@ -96,6 +96,12 @@ class WatermarkStrategy(WithoutJava):
         idleness: The time without an element after which an input is left out of minima, in ms;
             None for never.
         alignment: How far the source may be ahead of others; None for any distance.
+
+    Example:
+        ```python
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
+        strategy = strategy.with_idleness(Duration.of_minutes(1))
+        ```
     """
 
     kind: WatermarkKind = WatermarkKind.NONE
@@ -111,10 +117,10 @@ class WatermarkStrategy(WithoutJava):
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: DurationLike) -> WatermarkStrategy:
-        """Make a strategy for late elements: the greatest time seen less this, less 1 ms.
+        """Make a strategy for elements out of order: the greatest time seen less a delay, less 1 ms.
 
         Args:
-            max_out_of_orderness: A `Duration`, `Time`, `timedelta` or an int of ms.
+            max_out_of_orderness: The delay: a `Duration`, `Time`, `timedelta` or an int of ms.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: It is none of these, or negative.
@@ -174,10 +180,10 @@ class WatermarkStrategy(WithoutJava):
     ) -> WatermarkStrategy:
         """Return a strategy whose source waits while it is too far ahead of others.
 
-        It counts where it is given to `from_source`.  On Spark a source waits from one micro-batch to
+        It has an effect only if it is given to `from_source`.  On Spark a source waits from one micro-batch to
         another, if it is a `KafkaSource` (PySpark 4.2) or a `FileSource` with `monitor_continuously`;
-        others are read all the same.  Results do not depend on it, since a watermark is the least one of
-        all sources: it bounds how much an operator has to keep.
+        other sources do not wait.  Results do not depend on it, since the watermark of an operator is
+        the least one of its inputs.  It only bounds how many elements an operator has to keep.
 
         Args:
             watermark_group: The name of the group of sources that wait for each other.
@@ -187,7 +193,7 @@ class WatermarkStrategy(WithoutJava):
                 process after every element.
 
         Raises:
-            DeclarationTypeError: The group is no text, or another one is no length of time.
+            DeclarationTypeError: The group is no text, or another argument is no length of time.
             DeclarationValueError: The drift is negative.
         """
         if not isinstance(watermark_group, str):
@@ -202,5 +208,6 @@ class WatermarkStrategy(WithoutJava):
         return attrs.evolve(self, alignment=WatermarkAlignment(watermark_group, drift))
 
     def watermark_after(self, greatest: int) -> int | None:
-        """Return the watermark, in ms, once the greatest event time seen is this; None for none."""
+        """Return the watermark for the greatest event time seen, both in ms; None for no watermark."""
+        # Less 1 ms: another element may still have the greatest time seen so far.
         return None if self.kind is WatermarkKind.NONE else greatest - self.delay - 1

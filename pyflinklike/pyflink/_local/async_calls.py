@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of an `AsyncFunction`, whose results are awaited for a bundle of elements at a time.
+"""Calls of an `AsyncFunction`, for a bundle of elements at a time.
 
-A host hands over the elements since the last watermark, and gets their outputs.  So results may
-overtake each other, but never a watermark.
+Flink keeps a queue of open calls while further elements come in.  Here a host hands over the elements since the
+last watermark, and waits for all their outputs.  So results may overtake each other, but never a watermark,
+and no open call is ever part of a checkpoint.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class AsyncCalls:
         places, finished = asyncio.Semaphore(self.capacity), []
 
         async def one(value: Any, timestamp: int | None) -> list[Timed]:
+            # With a place taken: the timeout of an element begins when its call does.
             async with places:
                 outputs = await self._outputs(value)
             results = [(output, timestamp) for output in outputs]
@@ -83,6 +85,7 @@ class AsyncCalls:
         try:
             in_order = await asyncio.gather(*tasks)
         except BaseException:
+            # No call may go on beside the next bundle, nor be left open when the loop is closed.
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -90,7 +93,7 @@ class AsyncCalls:
         return [each for some in (in_order if self.is_ordered else finished) for each in some]
 
     async def _outputs(self, value: Any) -> list[Any]:
-        """Return the outputs of an element; after the timeout those of `function.timeout`."""
+        """Return the outputs of an element; after the timeout, what `function.timeout` returns."""
         attempts = asyncio.ensure_future(self._attempts(value))
         try:
             done, _ = await asyncio.wait({attempts}, timeout=self.timeout / 1000 or None)

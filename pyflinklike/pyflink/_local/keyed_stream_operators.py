@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances that call a user's function, by an operator of the runtime.
+"""Stream operators that call a user's function, by an operator of the runtime.
 
-`operator_station` chooses the class by the node, and by the mode of the job: in batch mode keyed
-stations process each key as a whole, once the input has ended.
+`operator_station` chooses the class by the node and the mode of the job.  In batch mode keyed operators process
+each key as a whole, once the input has ended.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def operator_station(node: Node, out: Output, task: TaskInfo, job: Job) -> Strea
     """Make an instance of a node that calls a user's function.
 
     Args:
-        node: The node.
+        node: A node with a function, or one that assigns timestamps.
         out: Takes the outputs of the instance.
         task: The task that the instance serves.
-        job: Has the mode, the state backend and the inputs of the node.
+        job: The job, for its mode, its state backend and the inputs of the node.
     """
     if isinstance(node, AssignTimestamps):
         return TimestampStation(out, node.strategy)
@@ -92,7 +92,7 @@ def operator_station(node: Node, out: Output, task: TaskInfo, job: Job) -> Strea
     on_error = job.settings.letters_to(out.side)
     streaming, batch = _STATIONS[kind_of(function).inputs]
     station = batch if is_batch and (has_keys or isinstance(node, WithBroadcast)) else streaming
-    # A map station calls the function past the operator, and so cannot undo a call.
+    # `MapStation` calls the function without the operator, so it cannot undo a failed call.
     if isinstance(node, (Map, FlatMap, Filter)) and on_error is None:
         station = MapStation
     return station(
@@ -108,7 +108,7 @@ def operator_station(node: Node, out: Output, task: TaskInfo, job: Job) -> Strea
 
 
 def function_of(node: Any, *, is_batch: bool) -> Any:
-    """Return the function that the runtime calls for a node: the user's own, or one that calls it.
+    """Return the function that the runtime calls for a node: a copy of the user's, or one that calls it.
 
     Args:
         node: A node with a function.
@@ -120,21 +120,21 @@ def function_of(node: Any, *, is_batch: bool) -> Any:
     return function.timed() if isinstance(function, WindowOperator) else function
 
 
-# Stations
+# Operators
 
 
 class OperatorStation(StreamOperator):
-    """A station with a function of one input, with keys or without.
+    """Calls a function of one input, with keys or without.
 
     Args:
-        out: Takes its outputs.
+        out: Takes the outputs of the function.
         function: The user's function; this instance owns it.
         task: The task that this instance serves.
-        key_type: The type of the keys; unused where elements have no keys.
+        key_type: The type of the keys; unused if elements have no keys.
         state_backend: Makes the backend that holds state.
         has_keys: Whether elements have keys.
         states: The descriptors of the broadcast states.
-        on_error: Makes dead letters of calls that fail; None to fail.
+        on_error: Makes dead letters of calls that fail; if None, such a call fails the job.
     """
 
     def __init__(
@@ -170,10 +170,10 @@ class OperatorStation(StreamOperator):
         self._outputs = self._operator.outputs
         self._operator.group.enter(KeyGroupState(task.index))
         self.is_stopped = False
-        """Whether the job ends before its input: then timers are left for another job."""
+        """Whether the job is stopped before its input ends.  Then timers stay for the next job."""
 
     def channel(self, position: int) -> Channel:
-        """Add a channel to this instance, which takes elements with keys, too."""
+        """Add a channel to this instance, which also takes elements with keys."""
         return Channel(self._element(position), self._gate.channel(), self._call_for(position))
 
     def _element(self, position: int) -> Send:
@@ -191,7 +191,7 @@ class OperatorStation(StreamOperator):
             self._send()
 
     def _send(self) -> None:
-        """Pass on the outputs of the function."""
+        """Pass on the outputs that the function has collected."""
         outputs, send = self._outputs, self._out.main
         main, side = outputs.main, outputs.side
         if main:
@@ -210,6 +210,7 @@ class OperatorStation(StreamOperator):
         operator = self._operator
         if self._has_keys:
             operator.advance_watermark(watermark)
+            # Nothing comes after this watermark that would let stores write what they hold back.
             if watermark == MAX_WATERMARK:
                 operator.flush()
             if self._outputs.main or self._outputs.side:
@@ -221,6 +222,7 @@ class OperatorStation(StreamOperator):
     def tick(self, now: int) -> None:
         """Set the processing time in ms, and fire the timers that are due."""
         operator = self._operator
+        # Advancing costs more than setting the clock, and most operators have no such timers.
         if operator.processing_timers.count():
             operator.advance_processing_time(now)
             self._send()
@@ -237,7 +239,7 @@ class OperatorStation(StreamOperator):
 
         Args:
             segments: The entries of this instance.
-            where: Name of the savepoint, for messages.
+            where: The name of the savepoint, for messages.
 
         Raises:
             CorruptStateError: The savepoint is damaged.
@@ -248,23 +250,19 @@ class OperatorStation(StreamOperator):
         self._operator.group.enter(state)
 
     def settle(self) -> None:
-        """Pass on what is held back: outputs of stores, and of calls that have not returned."""
+        """Pass on all outputs that are held back by stores or by calls that have not returned."""
         self._operator.flush()
         self._operator.check_letters()
         self._send()
 
     def snapshot(self) -> Segment:
-        """Return all state and timers; nothing changes."""
+        """Return all state and timers, without changing them."""
         return read_segment(self._operator.snapshot(), "snapshot")
 
     def describe(self, name: str) -> OperatorRecord:
-        """Describe the operator for a savepoint.
-
-        Args:
-            name: The name of its state.
-        """
+        """Describe the operator for a savepoint, under the name of its state."""
         function = type(self._operator.function)
-        # 1: the entries of all instances are in one key group, as a harness writes them.
+        # One key group holds the entries of all instances, as a harness writes them.
         identity = OperatorIdentity(name, 1, (), self._operator.key_type.signature)
         return OperatorRecord(
             identity,
@@ -292,7 +290,7 @@ class OperatorStation(StreamOperator):
         self._operator.abandon()
 
     def take_metrics(self) -> list[Increment]:
-        """Return what the user's metrics have counted since the last call.
+        """Return the counts of the user's metrics since the last call.
 
         Raises:
             UserFunctionError: A gauge of the user raised.
@@ -301,7 +299,7 @@ class OperatorStation(StreamOperator):
 
 
 class TwoInputStation(OperatorStation):
-    """A station with a function of two inputs."""
+    """Calls a function of two inputs."""
 
     def _call_for(self, position: int) -> Callable[[Any, Any, int | None], None]:
         number, process = position + 1, self._process
@@ -313,7 +311,7 @@ class TwoInputStation(OperatorStation):
 
 
 class BroadcastStation(OperatorStation):
-    """A station with a function whose second input is broadcast."""
+    """Calls a function whose second input is broadcast."""
 
     def _element(self, position: int) -> Send:
         return self._process_broadcast if position == 1 else super()._element(position)
@@ -325,7 +323,10 @@ class BroadcastStation(OperatorStation):
 
 
 class MapStation(OperatorStation):
-    """A station with a map, flat_map or filter function without keys, called past the operator."""
+    """Calls a map, flat_map or filter function without keys directly, not through the operator.
+
+    Without keys such a function has neither state nor timers, so the operator would only cost time.
+    """
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
         function, send = self._operator.function, self._out.main
@@ -366,16 +367,17 @@ def _all_of(function: FlatMapFunction) -> Callable[[Any], list[Any]]:
         check_results(results, "flat_map functions")
         if results.__class__ in (list, tuple):
             return list(results)
-        # A generator goes on between its outputs, and may change one and yield it again.
+        # A generator may change an output after it has yielded it, and yield it again.
         return [as_given(each) for each in results]
 
     return results_of
 
 
 class BatchStation(OperatorStation):
-    """A station that processes each key as a whole at the end of its input, as in Flink's batch mode.
+    """Processes each key as a whole at the end of its input, as in Flink's batch mode.
 
-    Elements of a key come in the order of their times.  State and timers of a key end with its turn.
+    The function gets the elements of a key in the order of their times.  Then the timers of the key fire,
+    and its state is dropped.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -401,6 +403,7 @@ class BatchStation(OperatorStation):
         self._pending.clear()
 
     def _process_all(self, key: Any, elements: list[tuple[Any, int | None]]) -> None:
+        # A stable sort: elements of one time keep the order in which they came.
         for value, timestamp in sorted(elements, key=_by_time):
             super()._process(key, value, timestamp)
 
@@ -412,7 +415,7 @@ class TwoInputBatchStation(BatchStation, TwoInputStation):
 class BroadcastBatchStation(BatchStation, BroadcastStation):
     """A `BatchStation` whose broadcast input comes before the other one, as in Flink's batch mode.
 
-    All keys share the broadcast states, so the states live until the last key has had its turn.
+    All keys share the broadcast states, so the states are kept until the last key is processed.
     """
 
     def _at_the_end(self) -> None:
@@ -435,31 +438,31 @@ _STATIONS: dict[str, tuple[type[OperatorStation], type[OperatorStation]]] = {
     "two inputs": (TwoInputStation, TwoInputBatchStation),
     "a broadcast input": (BroadcastStation, BroadcastBatchStation),
 }
-"""The classes for the inputs of a function: in streaming mode, and in batch mode with keys."""
+"""The classes for the kinds of inputs: for streaming mode, and for batch mode with keys."""
 
 
 # Asynchronous functions
 
 
 _DELAY_MS = 20
-"""The longest time to hold elements back for others; with less, few would wait at a time."""
+"""The longest time to hold elements back.  If it were less, few calls would be open at a time."""
 
 
 class WaitingStation(OperatorStation):
-    """A station with an `AsyncFunction`: it holds elements back, and waits for many at a time.
+    """Calls an `AsyncFunction`: it holds elements back, and waits for many calls at a time.
 
-    It waits when as many elements have come as may wait, before a watermark passes, and when the
-    clock has moved on a little, so that no element stays behind where a source is slow.  A host that
-    gives many elements at a time calls `hold`, and `wait` at the end: then the next element takes
-    the place of each that is done.
+    It waits for the calls when it holds as many elements as the capacity, before a watermark passes, and
+    when the clock has moved on a little, so that a slow source does not keep an element waiting.  A host
+    that gives many elements at a time calls `hold`, and `wait` at the end: then each call that is done
+    makes room for the next element.
 
     Args:
-        out: Takes its outputs.
-        node: Has the timeout, the capacity, the order and the retries.
+        out: Takes the outputs of the function.
+        node: The node, for the timeout, the capacity, the order and the retries.
         function: The user's function; this instance owns it.
         task: The task that this instance serves.
-        key_type: Taken by the operator, which has no keys.
-        state_backend: Taken by the operator, which has no state.
+        key_type: Passed to the operator, which has no keys.
+        state_backend: Passed to the operator, which has no state.
     """
 
     def __init__(
@@ -517,7 +520,7 @@ class WaitingStation(OperatorStation):
         super().settle()
 
     def hold(self) -> None:
-        """Hold back all elements until a watermark, or a call of `wait`."""
+        """Hold back all elements until a watermark comes or `wait` is called."""
         self._most_pending = math.inf
 
     def wait(self) -> None:

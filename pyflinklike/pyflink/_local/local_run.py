@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run of a job in this process: the instances of its nodes, made, connected and driven.
+"""The run of a job in this process: makes the instances of its nodes, connects them, and drives them.
 
-Sources are read element by element, and watermarks follow.
+`Wiring` makes the instances from the last node to the first, so that each one is made with the channels of its
+readers.  After that an element is one call: an instance calls its reader, which calls the next one, down to
+the sinks.  `LocalRun` reads the sources in turn, element by element, and sends watermarks.
 """
 
 from __future__ import annotations
@@ -58,11 +60,11 @@ __all__ = ["PASSED_ON", "LocalRun", "Wiring", "start"]
 
 
 def start(job: Job, clock: Callable[[], int] = wall_clock) -> LocalRun:
-    """Run a job in this process, while its results are asked for.
+    """Return the run of a job in this process, which works while the program waits for its results.
 
     Args:
-        job: The job.
-        clock: Returns the processing time in ms.
+        job: The job to run.
+        clock: Returns the processing time in ms; tests give another one than the machine's.
 
     Raises:
         SparkSetupError: The job has a source or a sink that only Spark has.
@@ -75,7 +77,7 @@ class LocalRun(DrivenRun):
 
     Sources take turns, one element each.  Bounded sources that only feed broadcast inputs come
     first.  Watermarks follow every `records_per_batch` elements.  If that is not set, they follow
-    each element where any source is unbounded, else only the end of each source.
+    each element if any source is unbounded, and else only the end of each source.
     """
 
     def __init__(self, job: Job, clock: Callable[[], int]) -> None:
@@ -101,7 +103,7 @@ class LocalRun(DrivenRun):
         self._end()
 
     def _make_importable(self) -> None:
-        """Let functions import the program's files: each is a module, or a folder of modules."""
+        """Let functions import the program's files, which are modules or folders of modules."""
         for path in map(os.path.abspath, self._job.settings.python_files):
             folder = os.path.dirname(path) if path.endswith(".py") else path
             if folder not in sys.path:
@@ -115,6 +117,7 @@ class LocalRun(DrivenRun):
         graph = self._job.graph
         names = {**graph.state_names, **find_counting_nodes(graph)}
         self._metrics.add(self._wiring.counts(names))
+        # In the order of the graph: what a function puts out as it closes still finds its readers open.
         for station in self._wiring.stations:
             station.close()
         for writer in self._wiring.writers:
@@ -127,7 +130,7 @@ class LocalRun(DrivenRun):
             request.has_drained = True
             for _, source in self._wiring.sources:
                 source.end()
-        # Each station comes after those that send to it, so nothing is left on its way.
+        # In the order of the graph, so later operators take in what earlier ones pass on.
         for station in self._opened:
             if isinstance(station, OperatorStation):
                 station.settle()
@@ -149,7 +152,7 @@ class LocalRun(DrivenRun):
             writer.abandon()
 
     def _read(self, sources: list[SourceStation]) -> Iterator[None]:
-        """Read sources to their ends, in turns."""
+        """Read sources to their ends, in turns, an element from each."""
         count, limit = 0, self._records_per_batch()
         is_aligned = any(source.alignment is not None for source in sources)
         while sources:
@@ -167,7 +170,7 @@ class LocalRun(DrivenRun):
             maker.emit()
 
     def _records_per_batch(self) -> int | None:
-        """Return the number of elements after which watermarks follow; None: the end of each source."""
+        """Return the number of elements between watermarks; None if only the ends of sources send them."""
         settings = self._job.settings
         if settings.is_batch:
             return None
@@ -176,6 +179,7 @@ class LocalRun(DrivenRun):
         return settings.records_per_batch
 
     def _tick(self) -> None:
+        # Most elements come within the millisecond of the one before: then no operator has to be called.
         now = self._clock()
         if now != self._now:
             self._now = now
@@ -186,6 +190,7 @@ class LocalRun(DrivenRun):
         """Return bounded sources that feed broadcast inputs only, then the others."""
         first: list[SourceStation] = []
         others: list[SourceStation] = []
+        # They were made from the last to the first, and are read in the order of the program.
         for node, station in reversed(self._wiring.sources):
             comes_first = node.source.is_bounded and self._job.graph.is_only_broadcast(node.id)
             (first if comes_first else others).append(station)
@@ -193,7 +198,7 @@ class LocalRun(DrivenRun):
 
 
 def _without_those_ahead(sources: list[SourceStation]) -> list[SourceStation]:
-    """Return the sources without those that wait for others."""
+    """Return the sources that need not wait for others."""
     watermarks = [source.maker.now() for source in sources]
     limits = find_aligned_limits(
         (source.alignment, watermark) for source, watermark in zip(sources, watermarks)
@@ -210,8 +215,8 @@ def _find_beginning(job: Job) -> JobBeginning | None:
 
     Raises:
         CorruptStateError: There is no savepoint, or its manifest is damaged.
-        IncompatibleStateError: It is not one of this job.
-        SparkSetupError: It is the folder of a job on Spark, or a position is one that only Spark reads on from.
+        IncompatibleStateError: The savepoint is not one of this job.
+        SparkSetupError: The path is the folder of a job on Spark, or only Spark can read on from a position.
     """
     settings = job.settings
     if settings.recovery_path is None or settings.is_batch:
@@ -227,14 +232,14 @@ def _find_beginning(job: Job) -> JobBeginning | None:
     for number, position in beginning.positions.items():
         if "read" not in position and "left" not in position:
             msg = (
-                "a source that Spark reads goes on on Spark only, got "
+                "only Spark can go on with a source that it has read, got "
                 f"{job.graph.nodes[number].name!r} in this process; set execution.target to spark"
             )
             raise SparkSetupError(msg)
     return beginning
 
 
-_KEY_GROUPS = 128
+_KEY_GROUPS = 128  # as Flink's least number
 PASSED_ON = (KeyBy, Partition, SideOutput)
 """Nodes with as many instances as their input has."""
 _UNCHANGED = (FromSource, ToSink, Union, *PASSED_ON)
@@ -244,8 +249,9 @@ class Wiring:
     """The instances of all nodes of a job, connected.
 
     Args:
-        job: The job.
-        positions: Where sources go on, by the numbers of their nodes; the others begin.
+        job: The job whose nodes are made.
+        positions: The positions from which sources go on, by the numbers of their nodes; other sources
+            begin.
     """
 
     def __init__(self, job: Job, positions: Mapping[int, Position] = MappingProxyType({})) -> None:
@@ -310,7 +316,7 @@ class Wiring:
         }
 
     def counts(self, names: Mapping[int, str]) -> list[Count]:
-        """Return what the metrics of functions have counted since the last call.
+        """Return the counts of the metrics of functions since the last call.
 
         Args:
             names: The names under which functions report, by the numbers of their nodes.
@@ -354,10 +360,10 @@ class Wiring:
     def _key_groups(self, node: Node) -> int:
         return node.max_parallelism or self._job.settings.max_parallelism or _KEY_GROUPS
 
-    # Where elements go
+    # Routing
 
     def _exit(self, node: Node, index: int) -> Output:
-        """Make the exit of an instance."""
+        """Make the output of an instance, connected to its readers."""
         main, watermarks = self._sends(node, index, self._graph.main_consumers(node))
         if not isinstance(node, _UNCHANGED):
             main = _convert(main, node, _whose(node))
@@ -392,6 +398,7 @@ class Wiring:
         consumers = self._graph.consumers[node.id]
         channels = [self._channels(consumer, position) for consumer, position in consumers]
         watermark = _to_each([each.watermark for some in channels for each in some])
+        # It sends elements by their keys itself, so its output takes watermarks only.
         out = Output(lambda _, __: None, {}, watermark)
         return KeyByStation(out, node, channels, self._key_groups(node), self._task(node, index))
 
@@ -408,7 +415,7 @@ def _to_each(watermarks: list[Callable[[int], None]]) -> Callable[[int], None]:
 
 
 def _whose(node: Node) -> str:
-    """Name the outputs of an operator for messages."""
+    """Return a name for the outputs of an operator, for messages."""
     uid = "" if node.uid is None else f" (uid {node.uid!r})"
     return f"an output of {node.name!r}{uid}"
 

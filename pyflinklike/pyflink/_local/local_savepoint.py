@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Savepoints of jobs in this process: taken between two elements, and begun with by any parallelism.
+"""Savepoints of jobs in this process, to write one and to begin with one.
 
-Between two elements nothing is on its way, but for calls of async functions, which are waited for.  The
-entries of all instances of an operator become one operator of the savepoint.  An instance that begins with
-a savepoint gets the keys whose elements it will get, and a copy of broadcast state.
+A savepoint is taken between two elements.  Then no element is on its way, since each one passes through the
+whole graph before the next is read; only calls of async functions are still open, and the run waits for them.
+So no barriers are needed, as Flink has them.
+
+The entries of all instances of an operator become one operator of the savepoint.  A job may begin with it at
+another parallelism: each instance gets the keys whose elements it will get, and a copy of broadcast state.
 """
 
 from __future__ import annotations
@@ -49,18 +52,19 @@ def write_savepoint(
     """Write the state of a job and the positions of its sources.
 
     Args:
-        path: The directory to write, where nothing may be.
-        job: The job.
-        instances: Its instances, none of which holds anything back.
+        path: The directory to write, which must not exist or be empty.
+        job: The job that runs.
+        instances: The instances of the job; they must have passed on all outputs.
         sources: How far its sources were read, by the numbers of their nodes.
-        former: The savepoint with which it began: states that it does not declare are saved, too.
+        former: The savepoint with which it began, or None.  Its states are saved again even if the job
+            does not declare them.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: The path cannot be used.
         IncompatibleStateError: A store belongs to one of several instances.
     """
     location = savepoint_location_of(path)
-    location.begin("error")
+    location.begin("error")  # refuses a path where something is
     begun = {} if former is None else former.operators
     written = tuple(
         _write_operator(
@@ -83,6 +87,7 @@ def _write_operator(
     former: SavedOperator | None,
 ) -> SavedOperator:
     record = stations[0].describe(name)
+    # A state that no function has declared in this run is still in the entries.
     if former is not None:
         record = attrs.evolve(record, states={**former.record.states, **record.states})
     log = [station.snapshot() for station in stations]
@@ -92,12 +97,12 @@ def _write_operator(
 
 
 def _refuse_divided(name: str, log: Iterable[Segment]) -> None:
-    """Refuse a store that no key owns: each instance has one of its own."""
+    """Refuse a store that belongs to no key, since each instance has one of its own."""
     for declaration in (each for segment in log for each in segment.declarations.values()):
         if declaration.per_group and not declaration.is_replicated and not declaration.is_mark:
             msg = (
-                f"operator {name!r}: what a savepoint holds belongs to keys where there are several "
-                f'instances, got {declaration.name!r} of scope or stream_time "partition"; use scope "key", '
+                f"operator {name!r}: a savepoint of several instances holds only what belongs to keys, "
+                f'got {declaration.name!r} of scope or stream_time "partition"; use scope "key", '
                 "or set the parallelism of the operator to 1"
             )
             raise IncompatibleStateError(msg)
@@ -115,10 +120,10 @@ def begin_stations(
     """Give the instances of a job their parts of a savepoint, before their functions are opened.
 
     Args:
-        instances: The instances of the job.
+        instances: The instances of the job, not opened yet.
         key_groups: The number of key groups by which the keys of an operator are divided among its
             instances, by the number of its node.
-        beginning: The savepoint.
+        beginning: The parts of the savepoint for this job.
 
     Raises:
         CorruptStateError: The savepoint is damaged.
@@ -131,7 +136,7 @@ def begin_stations(
         check_fit(saved.record, saved.domains, len(stations), {}, where)
         snapshot = beginning.directory.segment(saved.uid)
         owner = _Owner(key_groups[number], len(stations))
-        # The program's own type of keys: `begin_with` has compared them.
+        # `begin_with` has checked that this is the program's own type of keys.
         key_type = type_of(saved.record.identity.key)
         groups = regroup_snapshot(
             snapshot, key_type, owner.of, len(stations), where, by_frozen_key=True
@@ -154,5 +159,6 @@ class _Owner:
 
     def of(self, keys: list[Any]) -> list[int]:
         """Return the numbers of the instances that have some frozen keys."""
+        # As Flink assigns key groups: each instance has a range of them.
         groups = self.key_groups
         return [key_group_of(key, groups) * self.instances // groups for key in keys]

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances of nodes, and the channels between them.
+"""Stream operators, the instances of nodes, and the channels between them.
 
-A station is one parallel instance of a node.  A sender asks it for a channel, which takes elements
-and watermarks; the station's own watermark is the least one of all its channels.  The stations here
+A stream operator is one parallel instance of a node.  Each sender asks it for a channel, which takes elements
+and watermarks; the operator's own watermark is the least one of all its channels.  The classes here
 call no operator of the runtime: they read sources, make watermarks, choose the next instance and
 write to sinks.
+
+The functions that take elements are closures, not methods, and single readers get no wrapper: an element passes
+many of these calls, so a call and a look-up less for each are worth the lines.
 """
 
 from __future__ import annotations
@@ -62,7 +65,7 @@ class Channel(NamedTuple):
     Args:
         element: Takes an element with its time.
         watermark: Takes a watermark in ms.
-        keyed: Takes a frozen key and an element with its time, where elements have keys.
+        keyed: Takes a frozen key and an element with its time; None if the receiver takes no keys.
     """
 
     element: Send
@@ -71,11 +74,11 @@ class Channel(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The receivers of an instance's outputs.
+    """The functions that take the outputs of an instance.
 
     Args:
         main: Takes the elements of the main output.
-        side: By tag id; each takes the elements of one side output.  Unread ones are left out.
+        side: For each tag id that is read, takes the elements of that side output.
         watermark: Takes watermarks in ms.
     """
 
@@ -112,10 +115,10 @@ class Gate:
 
 
 class StreamOperator:
-    """An instance of a node; this class passes on what it gets, as `Union` does.
+    """An instance of a node; this class passes on all elements, as `Union` does.
 
     Args:
-        out: Takes its outputs.
+        out: Takes the outputs of the instance.
     """
 
     def __init__(self, out: Output) -> None:
@@ -123,7 +126,7 @@ class StreamOperator:
         self._out = out
 
     def channel(self, position: int) -> Channel:
-        """Add a channel to this instance, for one sender.
+        """Add a channel to this instance for one sender.
 
         Args:
             position: The number of the input, from 0.
@@ -143,13 +146,13 @@ class StreamOperator:
         """Close the user's functions."""
 
     def tick(self, now: int) -> None:
-        """Set the processing time in ms, which has changed."""
+        """Take the new processing time, in ms."""
 
 
 def converter_of(type_info: TypeInformation) -> Converter | None:
     """Return the conversion of an operator's outputs to their type; None if there is none.
 
-    As in Flink, a FLOAT is rounded, an int that does not fit is refused, and rows get names.
+    As in Flink, a FLOAT is rounded, an int that does not fit is refused, and rows get field names.
     """
     if isinstance(type_info, PickledByteArrayTypeInfo):
         return None
@@ -187,7 +190,7 @@ def guard(call: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def guard_call(call: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
-    """Return such a function for a call whose only argument is the element."""
+    """Do the same for a call whose only argument is the element."""
 
     # Written out, since `guard` makes a tuple of further arguments for each element.
     def guard(value: Any) -> Any:
@@ -211,7 +214,7 @@ def to_all(sends: Sequence[Send]) -> Send:
     """Return a function that sends to all; each gets its own copy, as if from a network.
 
     Args:
-        sends: The functions to call; may be empty.
+        sends: The functions to call; if there are none, elements are dropped.
     """
     if len(sends) == 1:
         return sends[0]
@@ -226,9 +229,9 @@ def to_all(sends: Sequence[Send]) -> Send:
 # Routes
 
 
-_KEY_MISFIT = "what the key selector gives does not fit the key_type of key_by"
+_KEY_MISFIT = "the key that the key selector returns does not fit the key_type of key_by"
 _KNOWN_KEYS = 100_000
-"""The number of keys whose instance is remembered; keys without end must not fill the memory."""
+"""The number of keys whose instance is remembered: new keys may come for ever, and must not fill the memory."""
 
 Keyed = Callable[[Any, Any, "int | None"], None]
 
@@ -240,7 +243,7 @@ def route(node: Node, index: int, parallelism: int, channels: Sequence[Channel])
         node: The node that sends.
         index: The number of the instance that sends, from 0.
         parallelism: The number of instances of the node that sends.
-        channels: One to each instance of the consumer.
+        channels: A channel to each instance of the consumer.
     """
     elements = [channel.element for channel in channels]
     if isinstance(node, Partition):
@@ -249,7 +252,7 @@ def route(node: Node, index: int, parallelism: int, channels: Sequence[Channel])
 
 
 def forward(index: int, parallelism: int, elements: list[Send]) -> Send:
-    """Return a function that sends to the instance of the same number, or to all in turn.
+    """Return a function that sends to the instance of the same number, or to all instances in turn.
 
     Args:
         index: The number of the instance that sends, from 0.
@@ -264,6 +267,7 @@ def forward(index: int, parallelism: int, elements: list[Send]) -> Send:
 
 
 def _in_turn(index: int, elements: list[Send]) -> Send:
+    # Each sender begins with another instance: else the first instance would get most elements.
     following = cycle([*elements[index % len(elements) :], *elements[: index % len(elements)]])
 
     def send(value: Any, timestamp: int | None) -> None:
@@ -320,9 +324,9 @@ class KeyByStation(StreamOperator):
     """Gives elements keys, and sends all elements of a key to one instance.
 
     Args:
-        out: Takes watermarks.
+        out: Takes the watermarks; elements go to `consumers`.
         node: Has the key selector and the type of the keys.
-        consumers: For each consumer the channels to its instances.
+        consumers: The channels to the instances of each consumer.
         key_groups: The number of key groups.
         task: The task that this instance serves.
     """
@@ -402,11 +406,11 @@ def _without_key(element: Send) -> Keyed:
 
 
 class WatermarkMaker:
-    """Makes watermarks of the times of elements.
+    """Makes watermarks from the times of elements.
 
     Args:
         strategy: The rule for watermarks.
-        out: Takes the watermarks.
+        out: Takes the watermarks; it is not used for elements.
     """
 
     def __init__(self, strategy: WatermarkStrategy, out: Output) -> None:
@@ -455,7 +459,7 @@ class SourceStation(StreamOperator):
     """Reads its share of a source.
 
     Args:
-        out: Takes the elements.
+        out: Takes the elements and watermarks.
         elements: The elements with their event times in ms, or None.
         strategy: The rule for times and watermarks.
     """
@@ -478,12 +482,7 @@ class SourceStation(StreamOperator):
         return False
 
     def take(self, value: Any, timestamp: int | None) -> None:
-        """Take in an element.
-
-        Args:
-            value: The element.
-            timestamp: The time that the source gives it, in ms, or None.
-        """
+        """Take in an element with the time that the source gives it, in ms, or None."""
         if self._time_of is not None:
             timestamp = self._time_of(value, timestamp)
         self.maker.note(timestamp)
@@ -503,15 +502,15 @@ class SourceStation(StreamOperator):
             send(value, timestamp)
 
     def end(self) -> None:
-        """End the input: every watermark is reached."""
+        """End the input, by the watermark above all others."""
         self._out.watermark(MAX_WATERMARK)
 
 
 class TimestampStation(StreamOperator):
-    """Gives elements other times; of earlier watermarks only the last one passes.
+    """Gives elements other times; only the last watermark of the input passes, which ends it.
 
     Args:
-        out: Takes the elements.
+        out: Takes the elements and watermarks.
         strategy: The rule for times and watermarks.
     """
 
@@ -532,6 +531,7 @@ class TimestampStation(StreamOperator):
         return element
 
     def _on_watermark(self, watermark: int) -> None:
+        # The others belong to times that the elements had before.
         if watermark == MAX_WATERMARK:
             self._out.watermark(watermark)
 
@@ -540,7 +540,7 @@ class TimestampStation(StreamOperator):
 
 
 def nowhere() -> Output:
-    """Return the exit of an instance that has no readers."""
+    """Return the output of an instance that has no readers."""
     return Output(lambda _, __: None, {}, lambda _: None)
 
 
@@ -559,7 +559,7 @@ class CollectStation(StreamOperator):
     """Keeps elements for the program.
 
     Args:
-        collected: Extended by the elements.
+        collected: The queue to which the elements are added.
     """
 
     def __init__(self, collected: deque[Any]) -> None:

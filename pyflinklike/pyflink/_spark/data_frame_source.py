@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources that Spark reads: their rows become elements in the tasks that get them."""
+"""Sources that Spark reads as DataFrames; tasks make elements from the rows."""
 
 from __future__ import annotations
 
@@ -69,26 +69,27 @@ class FrameSource(Source):
         return ""
 
     def beginning(self) -> str | None:
-        """Find out what a stream of the source must know for its whole life, once, as a job begins.
+        """Return what a stream of the source must know for its whole life; called once, when a job begins.
 
         Returns:
-            Text for `frame`, which the job stores in its folder; None for nothing.
+            A text for `frame`, such as the offsets of a topic, which the job stores in its folder.  None
+            if there is nothing to know.
         """
         return None
 
     def wait_for_file(self, path: Path) -> FrameSource | None:  # noqa: ARG002
-        """Return the source as one that gives nothing before a file is there.
+        """Return the source as one that yields no rows until a file exists.
 
         Args:
             path: The path of the file, on the driver.
 
         Returns:
-            The source; None if Spark cannot be told so.
+            The source; None if Spark cannot let it wait.
         """
         return None
 
     def hold_by_file(self, path: Path) -> FrameSource:  # noqa: ARG002
-        """Return the source as one that gives nothing while a file is there, if Spark can be told so.
+        """Return the source as one that yields no rows while a file exists, if Spark can let it wait.
 
         Args:
             path: The path of the file, on the driver.
@@ -96,10 +97,10 @@ class FrameSource(Source):
         return self
 
     def find_beginning_at(self, offset: str) -> str:  # noqa: ARG002
-        """Return what `beginning` would, for a stream that goes on where a savepoint was taken.
+        """Return what `beginning` would, for a stream that goes on from the position in a savepoint.
 
         Args:
-            offset: The offset in Spark's checkpoint.
+            offset: The source's offset in Spark's checkpoint, as JSON.
 
         Raises:
             SparkSetupError: The source cannot begin there.
@@ -111,9 +112,9 @@ class FrameSource(Source):
         """Return the rows as a DataFrame.
 
         Args:
-            spark: The session.
-            beginning: What `beginning` returned when the job began.
-            limit: The most elements of a micro-batch, for sources that can keep to it; None for all.
+            spark: The session that runs the job.
+            beginning: The result of `beginning` when the job began.
+            limit: The most elements of a micro-batch, for sources that can limit it; None for all.
         """
 
     @abstractmethod
@@ -126,16 +127,16 @@ class FrameSource(Source):
 
 
 def refusal_of_position(source: Source) -> SparkSetupError:
-    """Build the error for a source that cannot go on where it was in a savepoint."""
+    """Build the error for a source that cannot go on from its position in a savepoint."""
     return SparkSetupError(
-        f"a source of this kind does not go on where a savepoint was taken, got {source.identity}; give it "
-        "another uid, have it begin where that must be, and set "
+        f"a source of this kind cannot go on from a savepoint, got {source.identity}; give it "
+        "another uid and the start that you need, and set "
         "execution.state-recovery.ignore-unclaimed-state to true"
     )
 
 
 def frame_source(source: Source, *, is_streaming: bool) -> FrameSource | None:
-    """Return a source as one that Spark reads in this mode; None if tasks or the driver read it."""
+    """Return a source as a `FrameSource` if Spark reads it in this mode; None if tasks or the driver do."""
     if isinstance(source, DataGeneratorSource) and not source.is_bounded:
         return _RateSource(source)
     if isinstance(source, FrameSource) and source.is_frame(is_streaming=is_streaming):
@@ -145,7 +146,7 @@ def frame_source(source: Source, *, is_streaming: bool) -> FrameSource | None:
 
 @attrs.frozen(eq=False)
 class _RateSource(FrameSource):
-    """Generated elements without an end, by the numbers of Spark's own source `rate`."""
+    """Generated elements without an end, made from the numbers of Spark's own source `rate`."""
 
     source: DataGeneratorSource
 
@@ -177,11 +178,11 @@ def data_frame_source(
     Args:
         df: A streaming or batch DataFrame.
         event_time: The timestamp column with the times of elements; None for elements without times.
-        make_rows: Makes the elements; the room of `Row` is above this one.
+        make_rows: Makes the elements; passed in, since this package cannot import the class `Row`.
 
     Raises:
-        DeclarationTypeError, DeclarationValueError: `df` is no DataFrame, has a column that functions
-            cannot be given, has no such event time, or has a watermark of its own.
+        DeclarationTypeError, DeclarationValueError: `df` is no DataFrame, has a column of a type that
+            functions cannot get, has no such event time, or has a watermark of its own.
     """
     if not isinstance(df, DataFrame):
         msg = f"from_data_frame takes a Spark DataFrame, got {short_repr(df)}; read it into one"
@@ -212,9 +213,9 @@ class DataFrameSource(FrameSource):
         row_type: The type of the rows.
         time_zone: The time zone of the session, in which functions see instants.
         event_time: The column with the times of elements; None for elements without times.
-        make_rows: Makes the elements.
+        make_rows: Makes elements from the names and values of columns.
         is_batch: Whether the DataFrame ends.
-        df: The DataFrame; None in workers, which cannot have it.
+        df: The DataFrame; None in workers, since it does not pickle.
     """
 
     row_type: RowTypeInfo
@@ -226,7 +227,7 @@ class DataFrameSource(FrameSource):
 
     @property
     def identity(self) -> str:
-        """The columns: Spark says nothing else of a DataFrame that is the same in each run."""
+        """The columns: all else that Spark knows about a DataFrame may differ between runs."""
         return f"a DataFrame of {self.row_type!r}"
 
     @property
@@ -241,7 +242,7 @@ class DataFrameSource(FrameSource):
 
     @property
     def parallelism(self) -> int | None:
-        """1: where Spark does not read it, the driver does."""
+        """1: if Spark does not read it, the driver does."""
         return 1
 
     @property
@@ -255,7 +256,7 @@ class DataFrameSource(FrameSource):
         return False
 
     def is_frame(self, *, is_streaming: bool) -> bool:
-        """Return whether job and DataFrame are of one mode; else the driver reads the DataFrame."""
+        """Return whether job and DataFrame have the same mode; if not, the driver reads the DataFrame."""
         return self.is_batch is not is_streaming
 
     def frame(self, spark: SparkSession, beginning: str | None, limit: int | None) -> DataFrame:  # noqa: ARG002
@@ -273,7 +274,7 @@ class DataFrameSource(FrameSource):
         if self.event_time is None:
             return repeat(None)
         instants = batch.column(self.event_time).cast(pa.timestamp("us", tz="UTC"))
-        # Down to whole milliseconds, also before 1970, where a division would round up.
+        # Rounded down to whole milliseconds: before 1970 a division would round up.
         floored = pc.floor_temporal(instants, unit="millisecond")
         times: list[int | None] = pc.divide(floored.cast(pa.int64()), 1000).to_pylist()
         return times
@@ -287,7 +288,7 @@ class DataFrameSource(FrameSource):
         assert (index, parallelism) == (0, 1)
         if self.df is None or not self.is_batch:
             msg = (
-                "a streaming DataFrame is read by Spark only, got a job that this process runs; set "
+                "only Spark reads a streaming DataFrame, got a job that this process runs; set "
                 "execution.target to spark"
             )
             raise SparkSetupError(msg)

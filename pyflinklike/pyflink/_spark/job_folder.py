@@ -2,28 +2,28 @@
 """The folder of a job in streaming mode, from which a later run goes on after the driver was killed.
 
     job.json        the sources and keyed operators with which the job began
-    checkpoint/     Spark's: offsets, state, commits
-    sources/        for each source the rows that Spark reads, a file for each micro-batch or discovery
+    checkpoint/     Spark's checkpoint: offsets, state, commits
+    sources/        for each source the rows that Spark reads: one file per micro-batch or discovery
     outputs.json    the micro-batch that the sinks have written last
-    watermark.json  watermarks of splits, where the driver makes the watermark
+    watermark.json  watermarks of splits, if the driver makes the watermark
 
 The folder is `<execution.checkpointing.dir>/<name of the job>`, and stays until the job has ended.
 Without that setting a job has a temporary folder, which is removed with it.
 
-It is on this machine, or on a file system of Hadoop.  What must survive is in the folder.  What the sources
-of Spark in Python ask for, again and again, are the watermark and whether to wait: they run in processes of
-the driver's machine that reach no such file system, so these files are also in a folder for signals there,
-which a run makes anew of what the folder says.
+It is on this machine, or on a file system of Hadoop.  All that must survive is in the folder.  Spark's sources in
+Python ask again and again for the watermark and whether to wait.  They run in processes on the driver's machine
+that cannot reach Hadoop.  So these two are also kept as files in a local folder for signals, which each run
+makes anew from the job's folder.
 
-Spark notes whole addresses of the files of rows that it has read.  So a folder goes on only where it began.
+Spark notes the whole addresses of the files of rows that it has read.  So a job's folder cannot be moved.
 
-A job may begin with a savepoint: `job.json` notes which, and so a later run knows that the job has begun
-with it.  Spark adds the state in the first micro-batch only, so until that is committed a run must find the
-savepoint; afterwards it may be gone.
+A job may begin with a savepoint.  `job.json` notes which one, so a later run knows that the job has begun with
+it.  Spark adds the state in the first micro-batch only.  Until that is committed, each run needs the savepoint;
+afterwards it may be deleted.
 
-Spark's checkpoint knows sources and keyed operators by their positions only.  A program with others in
-these positions would silently go on with foreign state, so it is refused, with the names of what has
-changed.  Functions without state, sinks and names may change.
+Spark's checkpoint knows sources and keyed operators by their positions only.  A program with other ones at these
+positions would silently go on with foreign state, so it is refused, and the error names the changes.
+Functions without state, sinks and names may change.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ _ROWS = re.compile(r"/*(/.*)/sources/\d+/\d{10}\.parquet", re.DOTALL)
 
 def folder_name(job_name: str) -> str:
     """Return the name of a job's folder; two job names never have one folder."""
+    # "." and ".." are no names of folders, and "a/b" and "a_b" must not have one folder.
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", job_name)
     if plain == job_name and plain.strip("."):
         return plain
@@ -99,8 +100,8 @@ class JobFolder:
 
     Args:
         settings: The settings of the job.
-        directory: The path of `settings.checkpoint_dir`; None where it is on this machine.
-        driver: The driver of this run; None will do where it is on this machine.
+        directory: The path of `settings.checkpoint_dir`; None if it is on this machine.
+        driver: The driver of this run, which holds a lock on Hadoop; None if the folder is on this machine.
         locate: Finds the directory of a savepoint.
 
     Raises:
@@ -123,20 +124,20 @@ class JobFolder:
             self._find(directory, driver) if self.is_durable else new_folder(None)
         )
         self.signals = self.path if isinstance(self.path, Path) else new_folder(None)
-        """The folder of files that Spark's sources ask for; on this machine."""
+        """The folder, on this machine, of the files that Spark's sources ask for."""
         try:
             if isinstance(self.path, RemotePath):
                 self.path.finish_removal()
             self._begun = self._read()
             self.savepoint = self._find_savepoint()
-            """The savepoint with which the job begins; None without one, or once that has happened."""
+            """The savepoint with which the job begins; None if there is none, or if the job has begun."""
         except BaseException:
             self.leave(is_over=False)
             raise
 
     @property
     def is_begun(self) -> bool:
-        """Whether a former run has begun the job."""
+        """Whether an earlier run has begun the job."""
         return self._begun is not None
 
     @property
@@ -159,10 +160,10 @@ class JobFolder:
         return self.path / "sources" / str(position)
 
     def signals_of(self, position: int) -> Path:
-        """Return the folder of the files that tell a source of Spark whether to wait.
+        """Return the folder of the files by which a source of Spark knows whether to wait.
 
         Args:
-            position: As for `source`.
+            position: The position among all sources of the job, from 0.
         """
         return self.signals / "sources" / str(position)
 
@@ -172,18 +173,19 @@ class JobFolder:
         return self.path / "watermark.json"
 
     def facts(self, facts: SessionFacts) -> SessionFacts:
-        """Return the facts with which the job was begun, which a later session keeps to.
+        """Return the facts with which the job began, since a later session must keep to them.
 
         Args:
-            facts: The facts of this session, for a job that begins.
+            facts: The facts of this session; used if the job begins now.
         """
         if self._begun is None:
             return facts
+        # The state in the checkpoint is divided by these numbers, but does not depend on the time zone.
         partitions, groups = self._begun["partitions"], self._begun["max_parallelism"]
         return SessionFacts(partitions, groups, facts.time_zone)
 
     def begin(self, identity: JobIdentity, facts: SessionFacts) -> Ledger:
-        """Begin the job, or check that the program is the one with which it was begun.
+        """Begin the job, or check that the program is the one with which it began.
 
         Args:
             identity: The sources and operators of the program.
@@ -197,12 +199,12 @@ class JobFolder:
             CorruptStateError: The folder is damaged.
         """
         if self._begun is None:
-            # Without job.json nothing counts: a run may have been killed before it wrote that.
+            # Without job.json the job has not begun: a run may have been killed before it wrote that.
             if isinstance(self.path, RemotePath):
                 remove_folder(self.path)  # a run that lost its lock may have written since
             self._begun = self._write(identity, facts, uuid.uuid4().hex[:12])
         elif self._has_nothing():
-            # The token stays: unfinished files of the former run are found by it.
+            # The token stays: it finds the unfinished files of the earlier run.
             remove_folder(self.path)
             self._begun = self._write(identity, facts, self.name)
         else:
@@ -212,9 +214,9 @@ class JobFolder:
         return Ledger(self._outputs, None if self._lock is None else self._lock.check)
 
     def _refuse_moved(self) -> None:
-        """Check that the folder is where it began.
+        """Check that the folder has not been moved.
 
-        Else Spark would find rows that it has read under other addresses, and read them again.
+        In a moved folder Spark would find rows that it has read under new addresses, and read them again.
         """
         begun = self._begun or {}
         is_here = isinstance(self.path, Path)
@@ -223,18 +225,18 @@ class JobFolder:
             former = self._find_former_path()
         if former != (None if is_here and former is None else str(self.path)):
             msg = (
-                f"a job's folder goes on where it began, got {str(self.path)!r} for one that began at "
-                f"{former or 'a path on the driver'!r}, which Spark has noted; move it back, or take a savepoint "
+                f"a job's folder cannot be moved, got {str(self.path)!r} for one that began at "
+                f"{former or 'a path on the driver'!r}; move it back, or take a savepoint "
                 "of it (take_savepoint) and begin with that under another name"
             )
             raise SparkSetupError(msg)
 
     def _find_former_path(self) -> str | None:
-        """Return the path of this folder as Spark has noted it; None if it has read no files of it."""
+        """Return the path of this folder as Spark has noted it; None if Spark has read no files in it."""
         logs, here = self.checkpoint / "sources", str(self.path)
         for log in logs.iterdir() if logs.exists() else ():
             for path, _ in paths_of_log(log):
-                # Other sources of the job may be files, too, but not with such names.
+                # The program's own sources may be files, too, but without such names.
                 found = _ROWS.fullmatch(unquote(path.removeprefix("file:")))
                 if found is not None:
                     former = os.path.normpath(found[1])
@@ -249,10 +251,11 @@ class JobFolder:
         """Check that no part of the folder was removed, or restored alone.
 
         Without the checkpoint Spark would count micro-batches from 0 again, with empty state, and sinks
-        would leave out those whose numbers they have written.  Without the rows of a source Spark would
-        take new rows for rows that it has read.
+        would leave out the numbers that they have written.  Without the rows of a source Spark would
+        mistake new rows for rows that it has read.
         """
         noted = last_written(self._outputs)
+        # Offsets are written before a micro-batch runs, so they cannot be behind what sinks have written.
         lacks = []
         if max(_batches(self.checkpoint / "offsets"), default=-1) < noted:
             lacks.append(f"the checkpoint of micro-batch {noted}, which was written")
@@ -265,7 +268,7 @@ class JobFolder:
             lacks.append(f"the watermark, {self.watermark.name}")
         if lacks:
             msg = (
-                f"a job's folder is kept as a whole, got {str(self.path)!r} without {'; '.join(lacks)}; "
+                f"a job's folder must be kept as a whole, got {str(self.path)!r} without {'; '.join(lacks)}; "
                 "restore it from a copy, or remove all of it to begin anew"
             )
             raise CorruptStateError(msg)
@@ -276,6 +279,7 @@ class JobFolder:
         Args:
             is_over: True removes the folder: no later run goes on from it.
         """
+        # Another run that has taken the folder goes on with it.
         is_lost = self._lock is not None and self._lock.is_lost
         if (is_over or not self.is_durable) and not is_lost:
             remove_folder(self.path)
@@ -296,8 +300,8 @@ class JobFolder:
         found = read_json(self.path / JOB_FILE)
         if found is None and self.checkpoint.exists():
             msg = (
-                f"a job's folder says what began it, got {str(self.path)!r} with a checkpoint and without "
-                "job.json; restore it from a copy, or begin anew with another execution.checkpointing.dir"
+                f"a job's folder with a checkpoint has a job.json, got {str(self.path)!r} without; "
+                "restore it from a copy, or begin anew with another execution.checkpointing.dir"
             )
             raise CorruptStateError(msg)
         if found is not None and found.get("format") != _FORMAT:
@@ -309,10 +313,10 @@ class JobFolder:
         return found
 
     def _find_savepoint(self) -> SavepointDirectory | None:
-        """Return the savepoint with which the job begins; None if it has begun, or goes on otherwise.
+        """Return the savepoint with which the job begins; None if there is none, or if the job has begun.
 
         Raises:
-            SparkSetupError: The path to recover from is none, or the job has begun without it.
+            SparkSetupError: The path to recover from is no savepoint, or the job has begun without it.
             CorruptStateError: The savepoint is damaged, or gone before the job has begun with it.
         """
         asked = self._settings.recovery_path
@@ -320,8 +324,8 @@ class JobFolder:
         if asked is not None and self._is_own(asked):
             if not self.is_begun:
                 msg = (
-                    "execution.state-recovery.path is a savepoint, or the folder that a former run of the job "
-                    f"has left, got {asked!r}, where no job was; leave the key out: a job goes on in "
+                    "execution.state-recovery.path is a savepoint, or the folder that an earlier run of the job "
+                    f"has left, got {asked!r}, which does not exist; leave the key out: a job goes on in "
                     f"{str(self.path)!r} by itself"
                 )
                 raise SparkSetupError(msg)
@@ -332,7 +336,7 @@ class JobFolder:
         if self._has_committed():
             return None
         if found is None and noted is not None:
-            # Also where the program does not name it any more: else the job would begin with nothing.
+            # Even if the program does not name it any more: else the job would begin without state.
             location = self._locate(noted["path"])
             found = SavepointDirectory(location, read_manifest(location))
         return found
@@ -361,8 +365,8 @@ class JobFolder:
         if noted is not None and noted["path"] == asked and self._has_committed():
             return None
         msg = (
-            "execution.state-recovery.path is a savepoint, or the folder that a former run of the job has "
-            f"left, got {asked!r}, where neither is; leave the key out to begin anew: a job goes on in "
+            "execution.state-recovery.path is a savepoint, or the folder that an earlier run of the job has "
+            f"left, got {asked!r}, which is neither; leave the key out to begin anew: a job goes on in "
             f"{str(self.path)!r} by itself"
         )
         raise SparkSetupError(msg)
@@ -421,7 +425,7 @@ def new_folder(parent: str | None) -> Path:
     """Make a folder for one run.
 
     Args:
-        parent: The folder in which it is made; None is the temporary folder of this machine.
+        parent: The folder in which it is made; None for the folder of temporary files of this machine.
     """
     if parent is None:
         return Path(tempfile.mkdtemp(prefix="pyflinklike-job-"))
@@ -444,7 +448,7 @@ class JobSource:
         uid: The uid that the program gives, or None.
         kind: The name of the source's class.
         what: The paths, topics or columns that it reads.
-        is_bounded: Whether it ends.
+        is_bounded: Whether the source ends.
     """
 
     uid: str | None
@@ -459,15 +463,16 @@ class JobSource:
     def is_same(self, other: JobSource) -> bool:
         """Return whether it is the same source: by the uids, or else by what both read.
 
-        A bounded source has written all its rows and its end when the job began, and an unbounded one
+        A bounded source wrote all its rows and its end when the job began, while an unbounded one
         looks for more.  So neither can go on as the other.
         """
         if (self.is_bounded, self.kind) != (other.is_bounded, other.kind):
             return False
+        # A program may add uids to a job that has begun without them.
         has_uids = bool(self.uid and other.uid)
         if has_uids and self.uid != other.uid:
             return False
-        # What a HybridSource has left to read names its sources by their numbers.
+        # The position of a HybridSource names its sources by their numbers.
         return (has_uids and self.kind != HybridSource.__name__) or self.what == other.what
 
 
@@ -481,9 +486,9 @@ class JobOperator:
         function: The qualified name of the class of its function.
         key_type: The `repr` of the type of its keys.
         max_parallelism: The number of key groups.
-        depth: The most keyed operators that an element passes up to this one, which counts as well;
-            operators of one depth share a state operator of Spark.
-        has_own_time: Whether its watermark follows times that are assigned behind another operator.
+        depth: The level of the operator: the most keyed operators that an element passes up to and including
+            this one.  Operators of one level share a state operator of Spark.
+        has_own_time: Whether it has reassigned timestamps: times that are assigned after another operator.
     """
 
     name: str
@@ -503,7 +508,7 @@ class JobOperator:
 
     def is_same(self, other: JobOperator) -> bool:
         """Return whether it is the same operator; its function may change if it has a uid."""
-        # Spark calls key groups by timers that it keeps, which are of its watermark or of the end.
+        # Spark calls key groups by timers that it keeps, and these follow either its watermark or the end.
         if (self.depth, self.has_own_time) != (other.depth, other.has_own_time):
             return False
         settings = (self.name, self.key_type, self.max_parallelism)
@@ -517,9 +522,9 @@ class JobIdentity:
     """All parts of a job that have state between micro-batches.
 
     Args:
-        sources: In the order of the program.
-        operators: In the order of the program.
-        timers: "event time" or "processing time", by which Spark wakes all operators of a checkpoint.
+        sources: The sources, in the order of the program.
+        operators: The keyed operators, in the order of the program.
+        timers: "event time" or "processing time": the time by which Spark wakes all operators.
     """
 
     sources: tuple[JobSource, ...]
@@ -533,7 +538,7 @@ class JobIdentity:
 
     @property
     def number_of_sources(self) -> int:
-        """The number of sources without that of the watermark."""
+        """The number of sources, not counting the source of the watermark."""
         return len(self.sources) - self.is_fed
 
     def to_json(self) -> dict[str, Any]:
@@ -599,10 +604,10 @@ def refuse_changes(former: JobIdentity, now: JobIdentity, folder: str) -> None:
     found = list(_changes(former, now))
     if found:
         msg = (
-            f"a job goes on where it was with the sources and keyed operators that it began with, in "
-            f"their order, got {'; '.join(found)}; take that back (uid(...) says which operator or "
-            "source is which, where its class or its paths have changed), or begin anew with another "
-            f"job name or execution.checkpointing.dir than that of {folder!r}"
+            f"a job goes on only with the sources and keyed operators that it began with, in "
+            f"their order, got {'; '.join(found)}; undo these changes (with a uid(...), the class "
+            "of an operator and the paths of a source may change), or begin anew with another "
+            f"job name or another execution.checkpointing.dir than {folder!r} has"
         )
         raise SparkSetupError(msg)
 
@@ -618,4 +623,4 @@ def _changes(former: JobIdentity, now: JobIdentity) -> Iterator[str]:
         elif not one.is_same(other):
             yield f"{other} where there was {one}"
     if former.timers != now.timers:
-        yield f"keyed operators that are woken by {now.timers} and were by {former.timers}"
+        yield f"keyed operators that wake by {now.timers}, and by {former.timers} before"

@@ -39,9 +39,9 @@ def data_frame(
 
     Args:
         job: The job; in streaming mode the DataFrame is a stream.
-        schema: The schema of the DataFrame, as an `output_type`; None is the type of the elements.
-        plain: Makes a tuple or mapping of an element that is a row.
-        metric_names: Names of metrics that other DataFrames of the program use; those of the job are
+        schema: The schema of the DataFrame, as an `output_type`; None takes the type of the elements.
+        plain: Makes a tuple or mapping from an element that is a row.
+        metric_names: Names of metrics that other DataFrames of the program use; the job's names are
             added.
 
     Raises:
@@ -58,7 +58,7 @@ def data_frame(
     wanted = sink.type_info if schema is None else schema
     columns = output_schema(rows, wanted, "the schema of to_data_frame")
     encoder = OutputEncoder(columns, time_zone_of(spark), "to_data_frame", str)
-    # Without a schema an element that is no row is the value of the one column, also if it is a list.
+    # Without a schema, an element that is no row is the value of the only column, even if it is a list.
     is_row = schema is not None or isinstance(sink.type_info, (RowTypeInfo, TupleTypeInfo))
     opening = with_imports_frozen(tell_errors_of_each(_Opening(encoder, plain, is_row).run))
     result: DataFrame = rows.mapInArrow(opening, columns)
@@ -66,7 +66,7 @@ def data_frame(
 
 
 def _stream(job: Job, spark: SparkSession, metric_names: set[str]) -> DataFrame:
-    """Return the results of a stream; its files stay until this process ends: any query may read them."""
+    """Return the results of a stream; its files stay until this process ends, for any query to read."""
     directory = job.settings.checkpoint_dir
     if directory is not None and is_remote_address(directory):
         return frame_of_stream(job, spark, temporary_folder(spark, directory), metric_names)
@@ -77,12 +77,12 @@ def _stream(job: Job, spark: SparkSession, metric_names: set[str]) -> DataFrame:
 
 @attrs.frozen
 class _Opening:
-    """Makes rows of the elements in parcels.
+    """Makes rows from the elements in stage records.
 
     Args:
-        encoder: Encodes rows.
-        plain: Makes a tuple or mapping of an element that is a row.
-        is_row: True if an element is a row, False if it is the value of the one column.
+        encoder: Encodes rows as Arrow record batches.
+        plain: Makes a tuple or mapping from an element that is a row.
+        is_row: True if an element is a row, False if it is the value of the only column.
     """
 
     encoder: OutputEncoder
@@ -90,7 +90,7 @@ class _Opening:
     is_row: bool
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Make rows of all parcels, for `mapInArrow`."""
+        """Make rows from all stage records, for `mapInArrow`."""
         for batch in batches:
             for payload in batch.column("payload").to_pylist():
                 records = pickle.loads(payload)  # noqa: S301  # of the job's own stages
@@ -101,7 +101,7 @@ class _Opening:
         if not self.is_row:
             return [(self.plain(value),) for value in values]
         if self._is_flat() and set(map(type, values)) == {tuple}:
-            return values  # where no column has parts, no value of a row is one
+            return values  # in flat columns no value can be a row
         return [self.plain(value) for value in values]
 
     def _is_flat(self) -> bool:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state with which the keyed operators of a job begin, from a savepoint.
 
-Executors read it, as they do for a stream of DataFrames.  Only the key groups are others: those of a job
-follow from the bytes of frozen keys, so Python computes them.
+Executors read it, as they do for a stream of DataFrames.  Only the key groups differ: the key group of an
+element of a job follows from the bytes of its frozen key, so Python computes it, not Spark.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def begin_operators(
     """Return plans of operators that share a state operator, and the state with which they begin.
 
     Args:
-        spark: The session.
-        nodes: The numbers of the operators' nodes, in the order of their places.
+        spark: The session that runs the job.
+        nodes: The numbers of the operators' nodes, in the order of their operator indexes.
         plans: The plans, in the same order.
-        beginning: The savepoint.
+        beginning: The parts of the savepoint for the job.
 
     Returns:
         The plans with the declarations of the saved states, and rows as a host takes them; None if no
@@ -90,17 +90,17 @@ class _JobKeys:
         if not by_key:
             return stay_in_group(frame)
         schema = st.StructType([*frame.schema.fields, st.StructField(KEY_GROUP, st.IntegerType())])
-        # The job's own type of keys: `begin_with` has compared them.
+        # `begin_with` has checked that this is the job's own type of keys.
         job = _GroupsJob(self.columns, type_of(self.columns.signature), self.max_parallelism)
         return map_frame(frame, job, schema)
 
 
 @attrs.frozen
 class _GroupsJob:
-    """Adds the key groups of rows.
+    """Adds to rows the key groups of their keys.
 
     Args:
-        columns: The key columns.
+        columns: The columns of the savepoint that hold keys.
         key_type: The type of the keys.
         max_parallelism: The number of key groups.
     """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of a job: one line of stages and keyed operators, in tasks and as DataFrames."""
+"""The plan of a job: one line of stages and keyed operators, in tasks and as DataFrames.
+
+`JobSteps` makes the functions that tasks run; `job_frame` puts them together as a DataFrame.
+"""
 
 from __future__ import annotations
 
@@ -69,22 +72,20 @@ def job_frame(
 
     Args:
         steps: The stages and operators of the job.
-        sources: For each source a frame of `SOURCE_SCHEMA`, or what Spark reads, by the number of
-            its node.
+        sources: For each source, by its node's number, rows of `SOURCE_SCHEMA` or rows that Spark reads.
         watermarks: The driver's watermark as rows of `MARKED_SCHEMA`; None if Spark makes it.
-        beginning: The savepoint with which a stream begins; None for no state, or if it has begun.
+        beginning: The savepoint with which a stream begins; None without one, or if it has begun.
 
     Raises:
-        SparkSetupError: The settings of the session rule out keyed state, or the savepoint holds timers that
-            would never fire.
+        SparkSetupError: The session rules out keyed state, or saved timers would never fire.
         CorruptStateError, IncompatibleStateError: The operators cannot begin with the savepoint.
     """
     first, *others = steps.stages
-    # A stage for each source: each has a watermark of its own, and Spark takes the least.
+    # One first stage per source: each has its own watermark, and Spark takes the least.
     frames = [_first_stage(steps, first, number, each) for number, each in sources.items()]
     frame = reduce(DataFrame.union, frames)
     if watermarks is not None:
-        # Behind the others: a checkpoint knows sources by their positions.
+        # Last, since a checkpoint knows sources by their positions.
         frame = frame.union(watermarks).withWatermark(WATERMARK, _AT_ONCE)
     for before, stage in zip(steps.stages, others):
         plans = steps.operators(before, stage)
@@ -94,7 +95,7 @@ def job_frame(
                 spark, nodes = frame.sparkSession, stage.entrances
                 plans, initial = begin_operators(spark, nodes, plans, beginning)
             results = _on_stream(frame, plans, before, steps.shown_names, initial)
-            # Before further operators, their host calls the stage to pack records.
+            # If more operators follow, their host calls the stage to pack records.
             frame = results if stage.following else _last_stage(steps, steps.task(stage), results)
         else:
             schema = ROW_SCHEMA if stage.following else RESULT_SCHEMA
@@ -126,7 +127,7 @@ def _on_stream(
     names: Mapping[str, str],
     initial: DataFrame | None,
 ) -> DataFrame:
-    # Its module cannot be imported on PySpark 3.5, where there are no streams of jobs.
+    # Imported late: PySpark 3.5 cannot import this module, and runs no jobs in streaming mode.
     from pyflinklike.spark._host.streaming_host import serve_payloads
 
     if before.number == 0:
@@ -137,10 +138,11 @@ def _on_stream(
 
 
 def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataFrame:
-    # Where nobody asks for a number, Spark may choose a smaller one.
+    # Without a number, Spark may choose fewer partitions if there is little data.
     asked = steps.job.settings.parallelism
     rows = with_batch_time(frame)
     rows = rows.repartition(KEY_GROUP) if asked is None else rows.repartition(asked, KEY_GROUP)
+    # Nulls come first: elements without a time, and broadcast elements, before all others.
     in_order = rows.sortWithinPartitions(KEY_GROUP, "time", "arrival")
     running = with_imports_frozen(run_in_batch(plans, tells_counts=steps.tells_counts))
     result: DataFrame = in_order.mapInArrow(running, RESULT_SCHEMA.ddl)
@@ -158,7 +160,7 @@ class SessionFacts:
     """The facts of a session that a job depends on.
 
     Args:
-        partitions: The number of tasks behind a shuffle.
+        partitions: The number of tasks after a shuffle.
         max_parallelism: The number of key groups of operators that set none.
         time_zone: The time zone of the session.
     """
@@ -177,23 +179,23 @@ class JobSteps:
         self.is_streaming = not job.settings.is_batch
         self.time_mode = time_mode_of(job.graph)
         self.counting = find_counting_nodes(job.graph) if self.is_streaming else {}
-        """The names of functions without keys whose metrics are told, by the numbers of their nodes."""
+        """The names of functions without keys that report metrics, by the numbers of their nodes."""
         self.own_times = find_own_times(job.graph) if self.is_streaming else {}
-        """The nodes that assign times between operators, by the keyed nodes whose watermark they make."""
+        """For each keyed node with reassigned timestamps, the node that assigns them."""
         self.tells_counts = False
-        """Whether the driver gets the counts of a batch, beside the results."""
+        """Whether the driver gets the counts of a batch, in addition to the results."""
         self.shown_names: Mapping[str, str] = {}
         """Other names of keyed operators in the progress, by their own names."""
         self._id = self.output_name = str(uuid.uuid4())
-        """The prefix of files that tasks write; a job with a folder has that of the folder."""
+        """The prefix of files that tasks write; a job with a folder takes the folder's prefix."""
         self.is_fed = False
-        """Whether the driver makes the watermark; otherwise Spark makes it of a column."""
+        """Whether the driver makes the watermark; otherwise Spark makes it from a column."""
         self.calls_all_key_groups = self.is_streaming and needs_ticks(job.graph)
         """Whether key groups with processing timers are called at every trigger."""
 
     @property
     def partitions(self) -> int:
-        """The number of tasks behind a shuffle."""
+        """The number of tasks after a shuffle."""
         return self._facts.partitions
 
     @property
@@ -202,17 +204,17 @@ class JobSteps:
         return self.is_streaming and bool(self.counting)
 
     def tell_counts(self) -> None:
-        """Give the driver the counts of a batch: Spark shows no progress of one."""
+        """Send the counts of a batch to the driver, since Spark reports no progress of a batch."""
         self.counting, self.tells_counts = find_counting_nodes(self.job.graph), True
 
     def tell_apart(self, taken: set[str]) -> None:
         """Rename metrics that have the name of another job's: Spark refuses a query with one name twice.
 
         Args:
-            taken: The names of the others; those of this job are added.
+            taken: The names of other jobs' metrics; the names of this job are added.
         """
         shown: dict[str, str] = {}
-        # First the names that are free: no renamed metric may get one of them.
+        # Free names come first, so that no renamed metric takes one of them.
         for name in sorted(
             {*self.counting.values(), *self._operator_names()}, key=taken.__contains__
         ):
@@ -252,6 +254,7 @@ class JobSteps:
 
     def _target(self, node: Node, place: int) -> Target:
         options = self._has_keys(node), isinstance(node, WithBroadcast)
+        # Spark does not know the watermark of reassigned timestamps, so it calls no key group for it.
         own_time = self.own_times.get(node.id)
         calls_all_key_groups = self.calls_all_key_groups and registers_processing_timers(node)
         return Target(
@@ -264,17 +267,18 @@ class JobSteps:
         )
 
     def tick_calls(self) -> list[tuple[int, int]]:
-        """Return the places of the first operators that are called at every trigger, with their key groups."""
+        """Return the indexes of the first operators that are called at every trigger, and their key groups."""
         targets = self.task(self.stages[0]).targets
         return [(each.place, each.key_groups) for each in targets if each.calls_all_key_groups]
 
     def operators(self, before: PythonStage, stage: PythonStage) -> list[Plan]:
-        """Return the plans of the keyed operators between two stages, in the order of their places.
+        """Return the plans of the keyed operators between two stages, in the order of their indexes.
 
         Raises:
             DeclarationTypeError: A function has state that belongs to no key.
         """
         packer, plans, first_output = self._packer(before), [], 0
+        # All operators that share a state operator get the reports of all of them.
         found = (self.own_times.get(number) for number in stage.entrances)
         own_times = tuple(dict.fromkeys(each for each in found if each is not None))
         for number in stage.entrances:
@@ -308,9 +312,9 @@ class JobSteps:
         )
 
     def _calls_all_key_groups(self, node: Node) -> bool:
-        """Return whether processing timers of an operator fire although Spark goes by event time.
+        """Return whether an operator's processing timers need calls, since Spark goes by event time.
 
-        In a job that ends, Spark itself calls each key group at the end.
+        In a job that ends, Spark itself calls each key group at the end, and timers fire then.
         """
         if not self.time_mode.passes_watermark:
             return False
@@ -323,7 +327,7 @@ class JobSteps:
         return ObjectReader(*facts, has_two_inputs=isinstance(node, TwoInputs))
 
     def key_type(self, node: Node) -> TypeInformation:
-        """Return the type of the keys of an operator; LONG where its elements have no keys."""
+        """Return the type of the keys of an operator; LONG if its elements have no keys."""
         keys = self.job.graph.nodes[node.inputs[0]]
         return keys.key_type if isinstance(keys, KeyBy) else Types.LONG()
 
@@ -333,7 +337,7 @@ class JobSteps:
     def _packer(self, before: PythonStage) -> StageTask:
         """Return the stage that packs records for operators.
 
-        The first stage packs in tasks of its own.  The operators' tasks get it without its graph, so
+        The first stage packs in its own tasks.  The operators' tasks get it without its graph, so
         that they need not load the sources.
         """
         task = self.task(before)
@@ -358,7 +362,7 @@ class JobSteps:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """Return the name, with a number behind it if it is taken."""
+    """Return the name, with a number added if it is taken."""
     if name not in taken:
         return name
     return next(each for each in (f"{name}-{number}" for number in count(2)) if each not in taken)

@@ -1,7 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job on Spark while it runs: in batch mode one query, in streaming mode one with a checkpoint.
+"""The run of a job on Spark: one query, which in streaming mode has a checkpoint.
 
-Steps that this host does not run are refused by name when a job is started.
+On a stream two parties commit: Spark its checkpoint, and the sinks their files.  Each micro-batch goes through
+these steps, so that a driver may be killed between any two of them:
+
+1. Spark plans the micro-batch, and writes its offsets.
+2. Tasks run the stages, and write files under hidden names.
+3. Spark calls `give`, and the thread of the job writes the results and records that in its `Ledger`.
+4. The watermarks of splits are written.
+5. `give` returns, and Spark commits.
+
+After a kill before step 3 Spark runs the micro-batch again, and its results are written.  After a kill between
+3 and 5 it also runs again, but the ledger knows its number, so its results are dropped.
+
+If Spark cannot run a step of a job, the job is refused when it starts, and the error names the step.
 """
 
 from __future__ import annotations
@@ -92,10 +104,10 @@ def start(job: Job) -> JobRun:
 
 
 def prepare_session(job: Job) -> SparkSession:
-    """Return the session for a job, with the job's files in its workers.
+    """Return the session for a job, and ship the job's files to its workers.
 
     Raises:
-        SparkSetupError: As for `start`.
+        SparkSetupError: The job cannot run on Spark, or the session is one of Spark Connect.
     """
     refuse_what_is_missing(job)
     warn_of_timers(job)
@@ -120,12 +132,12 @@ def frame_of_batch(steps: JobSteps, spark: SparkSession) -> DataFrame:
 
 
 def steps_of(job: Job, spark: SparkSession) -> JobSteps:
-    """Return the steps of a job, as a session would run them."""
+    """Return the steps of a job for a session."""
     return JobSteps(job, facts_of(spark, job.settings), backend_of(job))
 
 
 class BatchRun(DrivenRun):
-    """A job in batch mode on Spark, which works while somebody asks for its results."""
+    """A job in batch mode on Spark, which works only while the program asks for its results."""
 
     def __init__(self, job: Job, spark: SparkSession) -> None:
         self._steps, self._spark = steps_of(job, spark), spark
@@ -137,7 +149,7 @@ class BatchRun(DrivenRun):
         """Do all the work; yield after each row of results."""
         with errors_as_ours():
             frame = frame_of_batch(self._steps, self._spark)
-            # `collect` where tasks write: with an iterator they would run one after the other.
+            # If tasks write, `collect`: an iterator would run the partitions one after the other.
             rows = frame.collect() if self._results.are_small else frame.toLocalIterator()
             for row in rows:
                 self._results.add([(row[0], row[1])])
@@ -146,7 +158,7 @@ class BatchRun(DrivenRun):
         self._results.remove_unfinished(self._steps.output_name)
 
     def metrics(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return what functions and keyed operators have counted in all tasks."""
+        """Return the metrics of functions and keyed operators, over all tasks."""
         return self._results.metrics.reports()
 
     def _abandon(self) -> None:
@@ -154,7 +166,7 @@ class BatchRun(DrivenRun):
         self._results.remove_unfinished(self._steps.output_name)
 
 
-_PATIENCE_SECONDS = 0.05
+_PATIENCE_SECONDS = 0.05  # how soon a cancelled job or an ended query is noticed
 
 
 def frame_of_stream(
@@ -163,16 +175,28 @@ def frame_of_stream(
     """Return the results of a job in streaming mode as a stream of rows as in batch mode.
 
     Args:
-        job: The job.
-        spark: The session.
+        job: The job, in streaming mode.
+        spark: The session that runs the query.
         folder: An empty folder for the files of the job's sources.
-        metric_names: Names of metrics that may come into the same query; those of the job are added.
+        metric_names: Names of metrics that may come into the same query; the job's names are added.
 
     Raises:
-        SparkSetupError: A source must be watched for new parts while the query runs, or the driver would have
-            to make the watermark.
+        SparkSetupError: The job needs work of the driver while the query runs.
     """
+    _refuse_work_of_the_driver(job)
     frames = {}
+    for node in job.graph.of_kind(FromSource):
+        source = StreamSource(node, job.settings_of(node), folder / f"source-{node.id}")
+        frames[node.id] = source.frame(spark)
+    # The query is the user's, and has the partitions of its session.
+    settings = attrs.evolve(job.settings, parallelism=None)
+    steps = JobSteps(job, facts_of(spark, settings), backend_of(job))
+    steps.tell_apart(metric_names)
+    return job_frame(steps, frames)
+
+
+def _refuse_work_of_the_driver(job: Job) -> None:
+    """Check that a job needs no work of the driver while the user's own query runs it."""
     for node in job.graph.of_kind(FromSource):
         if node.source.discovery_milliseconds is not None:
             msg = (
@@ -182,30 +206,23 @@ def frame_of_stream(
             raise SparkSetupError(msg)
         if last_frame_source(node.source) is not None:
             msg = (
-                "to_data_frame has nobody who lets the last of several sources begin, got a HybridSource "
+                "to_data_frame cannot let the last of several sources begin, got a HybridSource "
                 f"that does not end, {node.name!r}; execute the job, or unite its sources with union"
             )
             raise SparkSetupError(msg)
-        source = StreamSource(node, job.settings_of(node), folder / f"source-{node.id}")
-        frames[node.id] = source.frame(spark)
-    # The query is the user's, and has the partitions of its session.
-    settings = attrs.evolve(job.settings, parallelism=None)
-    steps = JobSteps(job, facts_of(spark, settings), backend_of(job))
-    steps.tell_apart(metric_names)
     if needs_ticks(job.graph):
         msg = (
-            "to_data_frame has Spark wake the query, which it does by one of the two times, got processing-time "
+            "to_data_frame lets Spark wake the query, by one of the two times only, got processing-time "
             "timers beside event times; leave out event times and watermark strategies, or execute the job "
             "with a sink"
         )
         raise SparkSetupError(msg)
-    if not job.graph.is_bounded and has_idleness(steps.stages[0]):
+    if not job.graph.is_bounded and has_idleness(stages_of(job.graph)[0]):
         msg = (
-            "to_data_frame has Spark make the watermark, which does not leave idle inputs out, got "
+            "to_data_frame lets Spark make the watermark, which does not leave idle inputs out, got "
             "with_idleness; leave it out, or execute the job with a sink"
         )
         raise SparkSetupError(msg)
-    return job_frame(steps, frames)
 
 
 class StreamRun(DrivenRun):
@@ -227,7 +244,7 @@ class StreamRun(DrivenRun):
         self._handover = Handover()
         self._is_stopping = self._has_batch = False
         self._held: ResultBatch | None = None
-        """A micro-batch that is not written, since the job is to stop before it."""
+        """A micro-batch that is not written, since the job must stop before it."""
         directory = job.settings.checkpoint_dir
         self._folder = JobFolder(
             job.settings,
@@ -243,7 +260,7 @@ class StreamRun(DrivenRun):
         super().__init__(self._results.collected)
 
     def _begin(self) -> None:
-        """Check that the program is that of the folder, before anything runs."""
+        """Check, before anything runs, that the program is the one that the folder belongs to."""
         facts = self._folder.facts(facts_of(self._spark, self._job.settings))
         self._steps = JobSteps(self._job, facts, backend_of(self._job))
         self._steps.is_fed = needs_feed(self._job.graph, self._steps.stages[0])
@@ -300,7 +317,7 @@ class StreamRun(DrivenRun):
                 if batch is not None and is_written:
                     self._take_in(batch)
                 self._has_batch = batch is not None
-                # Before `done`: who waits may cancel here, and who collects has taken all elements.
+                # Before `done`: the program may cancel here, and has taken all elements if it collects them.
                 yield
                 if is_written:
                     self._handover.done()
@@ -322,7 +339,7 @@ class StreamRun(DrivenRun):
             source.look(now)
 
     def _switch(self, query: StreamingQuery) -> None:
-        """Let the last of several sources begin, once those before are read."""
+        """Let the last of several sources begin, once the sources before it are read."""
         waiting = [each for each in self._sources.items() if each[1].is_waiting]
         for number, source in waiting:
             if source.switch(query.lastProgress) and self._feed is not None:
@@ -331,19 +348,21 @@ class StreamRun(DrivenRun):
     def _save(self, request: SavepointRequest) -> bool:
         if request.drains:
             msg = (
-                "Spark has no way to end the event time of a job that goes on, got stop_with_savepoint("
+                "Spark cannot end the event time of a job that goes on, got stop_with_savepoint("
                 "advance_to_end_of_event_time=True); pass False"
             )
             raise SparkSetupError(msg)
         if not self._folder.has_planned:
             msg = (
-                f"a savepoint is of a micro-batch that is committed, got one for {request.path!r} of a job "
-                "that has none yet; ask for it when the job has had elements"
+                f"a savepoint needs a committed micro-batch, got a request for {request.path!r} of a job "
+                "before its first one; ask for it when the job has had elements"
             )
             raise SparkSetupError(msg)
+        # Asked for again: the first micro-batch is planned, so its commit comes soon.
         if self._folder.last_commit < 0:
             return False
         self._is_stopping = request.stops
+        # Results that sinks have written must be in the savepoint, or the next job would write them again.
         if request.stops and not self._is_between_batches():
             return False
         try:
@@ -354,8 +373,8 @@ class StreamRun(DrivenRun):
         return True
 
     def _is_between_batches(self) -> bool:
-        """Return whether Spark has committed all that sinks have written, and no more."""
-        # Spark gives a micro-batch when it has committed the one before.
+        """Return whether Spark has committed exactly the micro-batches that sinks have written."""
+        # Spark hands over a micro-batch only when it has committed the one before.
         if self._held is not None:
             return True
         return not self._has_batch and self._folder.last_commit >= self._last_written
@@ -395,13 +414,13 @@ class StreamRun(DrivenRun):
     def _watermarks(self) -> DataFrame | None:
         if self._feed is None:
             return None
-        # Here, since PySpark 3.5 has no Python data sources; it has no jobs on streams either.
+        # Imported late: PySpark 3.5 has no data sources in Python, and runs no jobs in streaming mode.
         from pyflinklike.pyflink._spark.watermark_source import watermark_frame
 
         return watermark_frame(self._spark, self._feed.path, self._steps.tick_calls())
 
     def _interval(self) -> int:
-        """Return the least time of a micro-batch in ms: the checkpoint interval, or that of discovery."""
+        """Return the least time of a micro-batch in ms: the interval of checkpoints, or else of discovery."""
         nodes = self._job.graph.of_kind(FromSource)
         looks = [each.source.discovery_milliseconds for each in nodes]
         often = min((each for each in looks if each is not None), default=0)
@@ -417,7 +436,7 @@ class StreamRun(DrivenRun):
 
 _REMEDY = "set execution.target to local"
 _ON_ALL_WAYS = (
-    "assign times and watermarks behind the union of all ways, or before the first keyed operator; or set "
+    "assign times and watermarks after the union of all ways, or before the first keyed operator; or set "
     "execution.target to local"
 )
 _AFTER_THE_OTHER = (
@@ -491,7 +510,7 @@ def _is_in(stage: PythonStage, node: Partition, consumer: Node) -> bool:
 
 
 def _cannot_wait(source: Source) -> bool:
-    """Return whether the last of several sources would begin with the query, not behind the others."""
+    """Return whether the last of several sources would begin with the query, not after the others."""
     if not isinstance(source, HybridSource) or source.is_bounded:
         return False
     if source.discovery_milliseconds is not None:
@@ -519,14 +538,14 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def facts_of(spark: SparkSession, settings: JobSettings) -> SessionFacts:
-    """Return the facts of a session; the parallelism is that of the job, if it sets one."""
+    """Return the facts of a session; if the job sets a parallelism, it counts."""
     partitions = settings.parallelism or partitions_of(spark)
     return SessionFacts(partitions, max_parallelism_for(partitions), time_zone_of(spark))
 
 
 @contextmanager
 def with_partitions(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """Set the number of tasks behind a shuffle, for queries that start within the block."""
+    """Set the number of tasks after a shuffle, for queries that start within the block."""
     # Spark reads the setting when a query starts, and stores it in a new checkpoint.
     former = spark.conf.get(_PARTITIONS)
     spark.conf.set(_PARTITIONS, str(partitions))
@@ -548,7 +567,7 @@ def errors_as_ours() -> Iterator[None]:
         with packages_checked():
             yield
     except Exception as failure:
-        told = error_of(failure)
-        if told is None or told is failure:
+        cause = error_of(failure)
+        if cause is None or cause is failure:
             raise
-        raise told from failure
+        raise cause from failure

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inputs and outputs of a job's keyed operators, for the hosts of keyed operators.
 
-A host is told how by a reader and a layout, as for operators of Spark's columns; here inputs and outputs
-are pickles.  In a batch the operators that share a shuffle run one after the other in each task.
+A host gets a reader for inputs and a layout for outputs.  For DataFrames both know Spark's columns; here
+inputs and outputs are pickles.  In a batch the operators that share a shuffle run one after the other in each
+task: Spark has sorted the rows by key group, and the ranges of the operators follow one another.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ __all__ = ["BroadcastObjectReader", "ObjectLayout", "ObjectReader", "run_in_batc
 
 
 _WITHOUT_FLOATS = frozenset({Pickled, str, int, bytes, type(None)})
-"""The classes of most keys; values of these contain no NaN."""
+"""The classes of most keys.  Their values contain no NaN, so they need no further look."""
 
 
 @attrs.frozen
@@ -86,11 +87,11 @@ class ObjectReader:
 
     @property
     def before_watermark(self) -> str | None:
-        """Set behind another keyed operator, whose parcels say whether they precede the watermark."""
+        """Set after another keyed operator, whose stage records say whether they precede the watermark."""
         return "is_early" if self.before.stage.number > 0 else None
 
     def make_packing(self, group_ids: Sequence[int]) -> Packing:  # noqa: ARG002
-        """Return the function that packs the records of a task: the stage before packs for all."""
+        """Return the function that packs the records of a task, which the stage before does."""
         return self.before.run
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
@@ -146,12 +147,13 @@ class BroadcastObjectReader(ObjectReader):
         return self._behind(broadcast, ObjectReader._records(self, main))
 
     def read_sorted(self, records: pa.RecordBatch) -> Records:
-        """Return the records of rows that Spark has sorted, those of the broadcast input first."""
+        """Return the records of rows that Spark has sorted, with the broadcast input first."""
         broadcast: list[tuple[Any, int | None]] = []
         found: list[Record] = []
         times = records.column("time").to_pylist()
         for cell, time in zip(records.column("parcel").to_pylist(), times):
             position, key, value = pickle.loads(cell)  # noqa: S301  # of the job's own stage
+            # A broadcast element has no key; the sender puts its time there, as the column `time` sorts it first.
             if position == BROADCAST:
                 broadcast.append((value, key))
             else:
@@ -165,7 +167,7 @@ class BroadcastObjectReader(ObjectReader):
 
 
 def _restore_key(key: Any) -> Any:
-    """Return a key that was pickled, with the one NaN: keys with NaN are equal only if it is the same."""
+    """Return a key that was pickled, with its NaNs replaced by one object: else it would not equal itself."""
     return key if key.__class__ in _WITHOUT_FLOATS else with_the_one_nan(key)
 
 
@@ -175,7 +177,7 @@ def _records_of(found: list[Record]) -> Records:
 
 @attrs.frozen
 class ObjectLayout:
-    """Lays out the outputs of a keyed operator: a pickle of elements with their times for each output.
+    """Lays out the outputs of a keyed operator: for each output a pickle of elements with their times.
 
     It stands in for `spark._wire.output_layout.OutputLayout`.
 
@@ -190,7 +192,7 @@ class ObjectLayout:
         self,
         show_key: Callable[[Any], Any],  # noqa: ARG002  # an element's error names the element
     ) -> Callable[[Outputs], list[tuple[int, pa.RecordBatch]]]:
-        """Return the function that makes numbered record batches of outputs."""
+        """Return the function that makes numbered record batches from outputs."""
 
         def encode(outputs: Outputs) -> list[tuple[int, pa.RecordBatch]]:
             found = [(0, outputs.main)] if outputs.main else []
@@ -202,7 +204,7 @@ class ObjectLayout:
         return encode
 
     def arranger(self) -> Callable[[int, pa.RecordBatch], pa.RecordBatch]:
-        """Return the function that makes a row of a numbered record batch, as a stream needs it."""
+        """Return the function that makes a row from a numbered record batch, as a stream needs it."""
 
         def arrange(number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
             payload = wrap(cell_of(batch))
@@ -228,11 +230,11 @@ def run_in_batch(
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """Return the function that processes the sorted rows of a task, for `mapInArrow`.
 
-    Parcels, whose rows have no key group, pass unopened.
+    Rows without a key group are stage records for later stages, and pass unopened.
 
     Args:
-        plans: The plans of the operators, in the order of their places.
-        tells_counts: Whether each task sends what its operators have counted to the last stage.
+        plans: The plans of the operators, in the order of their indexes.
+        tells_counts: Whether each task sends the metrics of its operators to the last stage.
     """
     hosts = [run_batch(plan, _send_counts(plan) if tells_counts else None) for plan in plans]
 
@@ -240,6 +242,7 @@ def run_in_batch(
         passed: list[pa.RecordBatch] = []
         for place, mine in groupby(_by_place(_separate(batches, passed)), lambda each: each[0]):
             for results in hosts[place](batch for _, batch in mine):
+                # Early, so that passing records do not pile up until the task ends.
                 while passed:
                     yield passed.pop()
                 yield results
@@ -249,7 +252,7 @@ def run_in_batch(
 
 
 def _send_counts(plan: Plan) -> Callable[..., pa.RecordBatch]:
-    """Return the function that makes a passing parcel of an operator's metrics."""
+    """Return the function that makes a stage record from an operator's metrics, for the last stage."""
 
     def send(numbers: list[int], increments: list[Increment]) -> pa.RecordBatch:
         own = dict(zip(OperatorMetrics.names(), numbers))
@@ -260,7 +263,7 @@ def _send_counts(plan: Plan) -> Callable[..., pa.RecordBatch]:
 
 
 def _pass(parcels: list[bytes]) -> pa.RecordBatch:
-    """Make outputs of parcels that pass."""
+    """Make outputs from stage records that only pass."""
     return RESULT_SCHEMA.batch((PASSED_ON, wrap_to_pass(each)) for each in parcels)
 
 
@@ -274,12 +277,13 @@ def _separate(batches: Batches, passed: list[pa.RecordBatch]) -> Iterator[pa.Rec
 
 
 def _by_place(batches: Batches) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows of each place, with key groups counted from 0."""
+    """Yield the rows of each operator by its index, with key groups counted from 0."""
     for batch in batches:
         start = 0
         groups = batch.column(KEY_GROUP)
         while start < batch.num_rows:
             place = place_of(groups[start].as_py())
+            # Rows are sorted, so the rows of an operator end at the first one of a later range.
             end = start + pc.sum(pc.less(groups.slice(start), first_of(place + 1))).as_py()
             own = pc.subtract(
                 groups.slice(start, end - start), pa.scalar(first_of(place), pa.int32())

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The results of a job in the driver: elements for its sinks, and files of tasks to make visible.
 
-Spark hands over micro-batches in a thread of its own; all sinks are written in the thread that drives the
-job.
+Spark calls with each micro-batch in a thread of its own, and commits the micro-batch when the call returns.
+A program's sinks and `execute_and_collect` belong to the thread that drives the job.  So `Handover` takes a
+micro-batch from one thread to the other, and lets the call return once all results are written.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ class Results:
         self.split_watermarks: list[SplitWatermark] = []
         """The watermarks of splits that tasks have reported."""
         self.metrics = JobMetrics()
-        """What functions and operators of a batch have counted."""
+        """The metrics of the functions and operators of a batch."""
         self._by_tasks = {node.id for node in self._sinks if node.sink.is_written_by_tasks}
         self._hidden: list[Renaming] = []
         self._writers = self._open_writers()
 
     @property
     def are_small(self) -> bool:
-        """Whether tasks write all elements, so that none comes to the driver."""
+        """Whether tasks write all elements, so that no element comes to the driver."""
         return not self.collected and not self._writers
 
     def add(self, rows: Iterable[tuple[int, bytes]]) -> None:
@@ -80,13 +81,9 @@ class Results:
         elif not batch.rows:
             return
         elif ledger.has(batch.number):
-            self.add(
-                [
-                    row
-                    for row in batch.rows
-                    if row[0] == SPLIT_WATERMARKS or row[0] in self._by_tasks
-                ]
-            )
+            # Only reports count, and hidden files that the tasks have written once more.
+            again = {SPLIT_WATERMARKS, *self._by_tasks}
+            self.add(row for row in batch.rows if row[0] in again)
             self._take_back()
         else:
             self.add(batch.rows)
@@ -113,7 +110,7 @@ class Results:
             writer.finish()
 
     def abandon(self) -> None:
-        """Take back what is not visible: the job has failed, or was cancelled."""
+        """Remove what is not visible yet: the job has failed, or was cancelled."""
         self._take_back()
         for writer in self._writers.values():
             writer.abandon()
@@ -128,7 +125,7 @@ class Results:
         }
 
     def _take_renamings(self) -> list[Renaming]:
-        """Return the renamings of what tasks have written, and forget them; the files are checked."""
+        """Check the files that tasks have written; return their renamings, and forget them."""
         for renaming in self._hidden:
             renaming.check()
         taken, self._hidden = self._hidden, []
@@ -158,10 +155,10 @@ class ResultBatch(NamedTuple):
 
 
 class Handover:
-    """Hands over micro-batches one by one from Spark's thread to that of the job.
+    """Hands over micro-batches one by one from Spark's thread to the thread of the job.
 
     Spark commits a micro-batch when its call returns.  So `give` waits until the job has written the
-    micro-batch; one that is not written is run again after a restart.
+    micro-batch.  If it is not written, Spark runs it again after a restart.
     """
 
     def __init__(self) -> None:
@@ -174,16 +171,17 @@ class Handover:
         Raises:
             SparkSetupError: The job has ended before that.
         """
+        # Before the look at `_is_closed`: `close` sets both, and must not be missed in between.
         self._is_done.clear()
         if not self._is_closed:
             self._offered.put(batch)
             self._is_done.wait()
         if self._is_closed:
-            msg = f"the job takes micro-batches until it ends, got number {batch.number} then; start it again"
+            msg = f"the job has ended before micro-batch {batch.number} was written; start it again"
             raise SparkSetupError(msg)
 
     def take(self, seconds: float) -> ResultBatch | None:
-        """Return the micro-batch that is given; None if there is none within some seconds."""
+        """Return the micro-batch that is given; None if none comes within some seconds."""
         try:
             return self._offered.get(timeout=seconds)
         except queue.Empty:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stations of a stage in one task: those of the local runner, with entrances and exits."""
+"""The stream operators of a stage in one task: the local runner's, between entrances and exits.
+
+Functions without keys behave on Spark as they do in the local runner, since these are the same classes.  Only the
+ends of the graph differ: elements enter from rows of Spark, and leave as records for another stage.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +35,10 @@ Record = tuple[Any, Any, "int | None"]
 
 
 class StageStations(Wiring):
-    """The stations of a stage, each once.
+    """The stream operators of a stage, one instance of each if no partitioning asks for more.
 
     Args:
+        stage: The stage whose nodes are run.
         settings: The settings of the job.
         task: The number of the task, and the number of tasks.
     """
@@ -70,13 +75,13 @@ class StageStations(Wiring):
             station.tick(now)
 
     def source(self, number: int) -> SourceStation:
-        """Return the station where the elements of a source enter."""
+        """Return the stream operator that takes in the elements of a source."""
         station = self._instances[number][0]
         assert isinstance(station, SourceStation)
         return station
 
     def operator_exit(self, number: int) -> Output:
-        """Return the exit for the outputs of a keyed operator before this stage."""
+        """Return the output that takes in the outputs of a keyed operator before this stage."""
         station = self._instances[number][0]
         assert isinstance(station, _OperatorEntrance)
         return station.out
@@ -85,7 +90,7 @@ class StageStations(Wiring):
         """Process records from an earlier stage for a node of this one."""
         at = address.node, address.position
         if at not in self._inputs:
-            # Made late: a channel without records would hold the watermark back.
+            # Made with the first records: a channel that gets no records would hold the watermark back.
             channels = [each.channel(at[1]) for each in self._instances[at[0]]]
             self._inputs[at] = forward(0, 1, [channel.element for channel in channels])
         element = self._inputs[at]
@@ -98,12 +103,12 @@ class StageStations(Wiring):
             station.wait()
 
     def watermark(self) -> int:
-        """Return the least watermark for keyed operators, in ms; the last of all if none waits."""
+        """Return the least watermark for keyed operators, in ms; the greatest possible if none of them waits."""
         found = [each.watermark for each in self.stations if isinstance(each, _ExitStation)]
         return min((each for each in found if each is not None), default=MAX_WATERMARK)
 
     def watermark_for(self, number: int) -> int:
-        """Return the watermark of the elements for a keyed operator behind, in ms.
+        """Return the watermark of the elements for a keyed operator after this stage, in ms.
 
         Args:
             number: The number of the operator's node.
@@ -113,10 +118,10 @@ class StageStations(Wiring):
         return MIN_WATERMARK if station.watermark is None else station.watermark
 
     def _number_of_instances(self, node: Node) -> int:
-        """Return 1, as other tasks run the other instances, unless functions see a partitioning.
+        """Return 1, since other tasks run the other instances, unless functions see a partitioning.
 
-        Then each task has all instances that were asked for, with their numbers: so an element gets to
-        the right instance in whatever task it is.
+        In that case each task has all instances that were asked for, with their numbers.  So an element
+        gets to the right instance, whichever task it is in.
         """
         inputs = [self._graph.nodes[each] for each in node.inputs if each in self._graph.nodes]
         before = max((self._parallelism[each.id] for each in inputs), default=1)
@@ -142,7 +147,7 @@ class StageStations(Wiring):
 
     def _task(self, node: Node, index: int) -> TaskInfo:
         number, count = self._task_of
-        # In a union of several sources Spark numbers the tasks of all of them on.
+        # In a union of several sources Spark numbers the tasks of all sources consecutively.
         number %= count
         if node.id in self._split:
             number, count = index, self._parallelism[node.id]
@@ -162,7 +167,7 @@ class Outbox:
         self._records: dict[Address, list[Record]] = {}
 
     def at(self, address: Address) -> list[Record]:
-        """Return the list of records for an address; it is the same list for ever."""
+        """Return the list of records for an address, always the same list object."""
         return self._records.setdefault(address, [])
 
     def count(self) -> int:
@@ -173,6 +178,7 @@ class Outbox:
         """Yield all records by address, and forget them."""
         for address, records in self._records.items():
             if records:
+                # Copied and emptied, since exits hold the list's `append`.
                 taken = records[:]
                 records.clear()
                 yield address, taken
@@ -183,7 +189,7 @@ class _ExitStation(StreamOperator):
 
     Args:
         node: The node of the other stage.
-        outbox: Gets the records.
+        outbox: The outbox that gets the records.
     """
 
     def __init__(self, node: Node, outbox: Outbox) -> None:
@@ -191,10 +197,10 @@ class _ExitStation(StreamOperator):
         self._node, self._outbox = node.id, outbox
         self._takes_keys = is_keyed(node)
         self.watermark: int | None = MIN_WATERMARK if self._takes_keys else None
-        """The watermark of all channels, in ms; None if the node does not wait for one."""
+        """The least watermark of all channels, in ms; None if the node does not wait for watermarks."""
 
     def channel(self, position: int) -> Channel:
-        """Return a channel for a station of this stage."""
+        """Return a channel for a stream operator of this stage."""
         append = self._outbox.at(Address(self._node, position)).append
 
         def element(value: Any, timestamp: int | None) -> None:
@@ -211,9 +217,9 @@ class _ExitStation(StreamOperator):
 
 
 class _OperatorEntrance(StreamOperator):
-    """Where the outputs of a keyed operator enter the stage."""
+    """Takes in the outputs of a keyed operator before the stage."""
 
     @property
     def out(self) -> Output:
-        """Where they go."""
+        """The output that passes them on."""
         return self._out

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The outputs of a stage as Arrow record batches: for keyed operators, later stages and sinks.
 
-On a stream the records of a key group are one payload.  In a batch each record is a row, which Spark
-sorts.  Behind the last keyed operator each parcel is a row for its sink; sinks of files are written by
-the tasks, and the driver only makes the files visible.
+There is one sender for each kind of stage.  On a stream all records of a key group are one payload
+(`StreamSender`).  In a batch each record is a row, which Spark sorts (`BatchSender`).  In the last stage each
+stage record is a row for its sink (`LastSender`); tasks write the sinks of files themselves, and the driver only
+makes the files visible.
 """
 
 from __future__ import annotations
@@ -67,57 +68,62 @@ ROW_SCHEMA = WireSchema(
         ]
     )
 )
-"""The records of a batch before Spark sorts them.  Key groups are counted from the first number of their
-operator's place; parcels that pass have -1."""
+"""The records of a batch before Spark sorts them.  Key groups are counted from the first number that belongs to
+the index of their operator; stage records that only pass have -1."""
 RESULT_SCHEMA = WireSchema(pa.schema([("output", pa.int32()), ("payload", pa.binary())]))
 """The outputs of keyed operators for stages, and of the last stage for sinks."""
 _COUNT_TYPES = (pa.string(), pa.string(), pa.string(), pa.int64())
 COUNTED_RESULT_SCHEMA = RESULT_SCHEMA.and_also(
     ("counts", pa.list_(pa.struct(list(zip(Count._fields, _COUNT_TYPES)))))
 )
-"""The same of a last stage that also tells what its functions have counted."""
+"""The same for a last stage whose functions report metrics."""
 
-_MAX_PAYLOADS = 1 << 32
+_MAX_PAYLOADS = 1 << 32  # a task numbers its payloads below the numbers of the next task
 _AFTER_ALL = 1 << 62
-"""A number greater than any arrival: less it, all arrivals of broadcast elements come first."""
+"""More than any arrival.  It is subtracted from the arrivals of broadcast elements, so that they come first."""
 
 
 class Sender(Protocol):
-    """Makes record batches of the outputs of a stage in one task."""
+    """Makes record batches from the outputs of a stage in one task."""
 
     def records(self, address: Address, records: list[Record]) -> None:
         """Take records."""
 
     def parcel(self, parcel: StageRecord) -> None:
-        """Take a parcel for a later stage; it stays closed."""
+        """Take a stage record that may be for a later stage; then it is not opened."""
 
     def tell(self, assigner: int, watermark: int) -> None:
-        """Tell the operators behind a watermark, in ms, of times that a node between operators has assigned."""
+        """Report to the operators after this stage a watermark, in ms, of reassigned timestamps.
+
+        Args:
+            assigner: The number of the node that has assigned them.
+            watermark: The watermark, in ms.
+        """
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """Yield what was taken since the last call."""
+        """Yield all that was taken since the last call."""
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:
-        """Yield what comes last.
+        """Yield the last record batches of the task.
 
         Args:
             watermark: The watermark of the task's records, in ms.
         """
 
     def abandon(self) -> None:
-        """Take back what is not visible: the task has failed."""
+        """Remove what is not visible yet: the task has failed."""
 
 
 @attrs.frozen
 class NextOperator:
-    """A keyed operator behind a stage, as the sender of one task needs it.
+    """A keyed operator after a stage, as the sender of one task needs it.
 
     Args:
-        node: The number of its node.
-        place: Its place among the operators that share its state operator.
+        node: The number of the operator's node.
+        place: The operator index, among the operators that share its state operator.
         spread: Divides records among key groups.
         key_groups: The number of key groups.
-        has_broadcast: Whether all key groups get the second input.
+        has_broadcast: Whether the second input goes to all key groups.
         calls_all_key_groups: Whether all key groups are called in every micro-batch.
     """
 
@@ -143,7 +149,7 @@ class StreamSender:
     """Sends to operators on a stream: payloads for `transformWithState`.
 
     Args:
-        following: The keyed operators, in the order of their places.
+        following: The keyed operators, in the order of their indexes.
         task: The number of this task.
         tasks: The number of tasks.
         is_first: True for the first stage, whose rows carry the watermark.
@@ -160,7 +166,7 @@ class StreamSender:
         self._rows: list[tuple[int, int, bytes]] = []
 
     def records(self, address: Address, records: list[Record]) -> None:
-        """Take records; those for a keyed operator behind become a payload for each key group."""
+        """Take records; if a keyed operator comes next, they become a payload for each key group."""
         following = self._following.get(address.node)
         if following is None:
             self.parcel(StageRecord(address, dump(records)))
@@ -171,17 +177,18 @@ class StreamSender:
                 self._add(following, group, payload)
 
     def parcel(self, parcel: StageRecord) -> None:
-        """Take a parcel; one for a later stage passes through some key group."""
+        """Take a stage record; if it is for a later stage, it passes through any key group."""
         if parcel.address.node in self._following:
             self.records(parcel.address, parcel.records())
             return
+        # Another key group in each task, so that such records are spread over the next tasks.
         first = next(iter(self._following.values()))
         self._add(first, self._task % first.key_groups, wrap_to_pass(parcel.to_bytes()))
 
     def tell(self, assigner: int, watermark: int) -> None:
-        """Tell all homes of the state operator behind a watermark."""
-        told = tell_homes(assigner, watermark, self._tasks)
-        self._rows += [(home, -1, payload) for home, payload in told]
+        """Report a watermark to all partition watermarks of the next state operator."""
+        reports = tell_homes(assigner, watermark, self._tasks)
+        self._rows += [(key, -1, payload) for key, payload in reports]
 
     def _add(self, following: NextOperator, group: int, payload: bytes) -> None:
         self._called[following.node].add(group)
@@ -196,8 +203,8 @@ class StreamSender:
             yield self._batch(rows, None)
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rest, and the registries."""
-        # Behind an operator the first task is there in every micro-batch; before it the driver ticks.
+        """Yield the rest, and the registries of the key groups that get payloads."""
+        # After an operator the first task runs in every micro-batch.  Before the first operator the driver ticks.
         if self._task == 0 and not self._is_first:
             self._tick()
         yield from self.take()
@@ -217,7 +224,7 @@ class StreamSender:
                 self._rows += [(group_id, -1, CALL) for group_id in ids]
 
     def abandon(self) -> None:
-        """Do nothing: packed records are seen by nobody when their task has failed."""
+        """Do nothing: Spark drops the packed records of a task that has failed."""
 
     def _batch(self, rows: list[tuple[int, int, bytes]], watermark: int | None) -> pa.RecordBatch:
         return mark_rows(rows, watermark) if self._is_first else pack_rows(rows)
@@ -227,7 +234,7 @@ class BatchSender:
     """Sends to operators in a batch: rows for a shuffle and a sort.
 
     Args:
-        following: The keyed operators, in the order of their places.
+        following: The keyed operators, in the order of their indexes.
         task: The number of this task.
     """
 
@@ -237,7 +244,7 @@ class BatchSender:
         self._rows: list[tuple[int, int | None, int, bytes]] = []
 
     def records(self, address: Address, records: list[Record]) -> None:
-        """Take records; those for a keyed operator behind become a row each."""
+        """Take records; if a keyed operator comes next, each becomes a row."""
         following = self._following.get(address.node)
         if following is None:
             self.parcel(StageRecord(address, dump(records)))
@@ -245,6 +252,7 @@ class BatchSender:
         if following.is_broadcast(address):
             self._broadcast(following, records)
             return
+        # Operators that share a shuffle have ranges of key groups, one after the other.
         position, first = address.position, first_of(following.place)
         for groups, mine in following.spread(records):
             for key, value, timestamp in mine:
@@ -253,7 +261,7 @@ class BatchSender:
                 self._arrival += 1
 
     def _broadcast(self, following: NextOperator, records: list[Record]) -> None:
-        """Send broadcast elements before all others, in the order of arrival whatever their times."""
+        """Send broadcast elements so that they come before all others, in their order of arrival."""
         first = first_of(following.place)
         groups = range(first, first + following.key_groups)
         for _, value, timestamp in records:
@@ -263,7 +271,7 @@ class BatchSender:
             self._arrival += 1
 
     def parcel(self, parcel: StageRecord) -> None:
-        """Take a parcel; one for a later stage passes unopened."""
+        """Take a stage record; if it is for a later stage, it passes unopened."""
         if parcel.address.node in self._following:
             self.records(parcel.address, parcel.records())
             return
@@ -284,7 +292,7 @@ class BatchSender:
         yield from self.take()
 
     def abandon(self) -> None:
-        """Do nothing: packed records are seen by nobody when their task has failed."""
+        """Do nothing: Spark drops the packed records of a task that has failed."""
 
 
 class LastSender:
@@ -293,8 +301,8 @@ class LastSender:
     The pickle is of records, or of the renamings that make the files of this task visible.
 
     Args:
-        outlets: The sinks that the task writes.
-        has_counts: Whether there is a column for the counts of functions; else they are rows.
+        outlets: The sinks that this task writes itself.
+        has_counts: Whether counts of functions have a column of their own; else they are rows.
     """
 
     def __init__(self, outlets: TaskOutlets, *, has_counts: bool = False) -> None:
@@ -312,7 +320,7 @@ class LastSender:
             self._rows.append((address.node, dump(records)))
 
     def parcel(self, parcel: StageRecord) -> None:
-        """Write the records of a parcel, if tasks write their sink, or take the parcel."""
+        """Write the records of a stage record, if tasks write their sink, or take it unopened."""
         if parcel.address.node == COUNTS and self._has_counts:
             self._counts += parcel.records()
         elif self._outlets.take(parcel.address.node):
@@ -327,7 +335,7 @@ class LastSender:
         """Yield the rows so far."""
         if self._rows:
             rows, self._rows = self._rows, []
-            # The last cell is that of counts; a schema without them leaves it out.
+            # The last cell is for counts; a schema without counts leaves it out.
             yield self._schema.batch((*row, None) for row in rows)
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
@@ -339,7 +347,7 @@ class LastSender:
             yield self._schema.batch([(COUNTS, None, fields)])
 
     def abandon(self) -> None:
-        """Take back what is not visible: the task has failed."""
+        """Remove what is not visible yet: the task has failed."""
         self._outlets.abandon()
 
 
@@ -353,7 +361,7 @@ class Outlets:
 
     Args:
         sinks: All sinks of the job; sinks that the driver writes are left alone.
-        name: The prefix of files, which no other job or run has.
+        name: The prefix of file names, which no other job or run uses.
         parallelism: The parallelism of the job; None if it sets none.
     """
 
@@ -362,7 +370,8 @@ class Outlets:
     parallelism: int | None = None
 
     def open(self, task: int) -> TaskOutlets:
-        """Return the sinks as the task of this number writes them."""
+        """Return the sinks for the task of this number."""
+        # A batch has no such number, and no file of an earlier run to be confused with.
         context = TaskContext.get()
         batch = context.getLocalProperty(_BATCH) if context else None
         name = self.name if batch is None else f"{self.name}-{batch}"
@@ -424,7 +433,7 @@ Spread = Callable[[list[Record]], Iterator[Part]]
 
 
 def by_key(count: int) -> Spread:
-    """Return what sends records to the key groups of their frozen keys.
+    """Return the `Spread` that sends records to the key groups of their frozen keys.
 
     Args:
         count: The number of key groups.
@@ -445,7 +454,7 @@ def by_key(count: int) -> Spread:
 
 
 def in_turn(count: int, start: int) -> Spread:
-    """Return what sends records without keys to the key groups in turn.
+    """Return the `Spread` that sends records without keys to the key groups in turn.
 
     Args:
         count: The number of key groups.

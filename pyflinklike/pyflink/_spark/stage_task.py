@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The function that Spark runs for a stage of a job, over Arrow record batches."""
+"""The function that Spark runs for a stage of a job, over Arrow record batches.
+
+It takes in elements from one of three places: from rows that Spark has read (`FrameSource`), from splits that the
+task reads itself, or from the outputs of keyed operators.  They run through the stream operators of the stage,
+and a `Sender` packs whatever leaves it.
+"""
 
 from __future__ import annotations
 
@@ -57,21 +62,21 @@ SOURCE_SCHEMA = WireSchema(
 """The rows of sources: a split by its number or name, or a pickle of elements with their times."""
 
 _MAX_RECORDS = 10_000
-"""The number of records that a stage takes in before it packs."""
+"""The number of records that a stage takes in before it packs its outputs: it bounds the memory of a task."""
 
 
 @attrs.frozen
 class Target:
-    """A keyed operator behind a stage.
+    """A keyed operator after a stage.
 
     Args:
-        node: The number of its node.
-        place: Its place among the operators that share its state operator.
+        node: The number of the operator's node.
+        place: The operator index, among the operators that share its state operator.
         key_groups: The number of key groups.
-        has_keys: Whether its elements have keys; otherwise they go to key groups in turn.
-        has_broadcast: Whether its second input is broadcast.
+        has_keys: Whether elements have keys; otherwise they go to key groups in turn.
+        has_broadcast: Whether the second input of the operator is broadcast.
         calls_all_key_groups: Whether its key groups are called in every micro-batch.
-        own_time: The number of the node between operators that makes its watermark, or None.
+        own_time: The number of the node that reassigns timestamps before the operator, or None.
     """
 
     node: int
@@ -100,12 +105,13 @@ class StageTask:
     """A stage as a function for `mapInArrow`.
 
     Args:
+        stage: The stage that the task runs.
         settings: The settings of the job.
         tasks: The number of tasks.
-        targets: The keyed operators behind it, in the order of their places.
+        targets: The keyed operators after it, in the order of their indexes.
         is_streaming: Whether the job is in streaming mode.
         outlets: The sinks that the tasks of the last stage write.
-        tells_splits: Whether the tasks of the first stage tell the driver the watermarks of splits.
+        tells_splits: Whether the tasks of the first stage report the watermarks of splits to the driver.
         counting: The names of functions whose metrics are reported, by the numbers of their nodes.
     """
 
@@ -128,20 +134,21 @@ class StageTask:
         try:
             splits: set[tuple[int, str]] = set()
             yield from self._process(self._note_splits(batches, splits), stations, sender)
-            self._tell_own_times(stations, sender)
+            self._report_own_times(stations, sender)
             watermark = stations.watermark()
             if self.is_streaming and self.stage.number == 0:
                 check_watermark(watermark)
             if self.tells_splits:
-                self._tell(splits, watermark, sender)
+                # The driver makes the watermark, so this task must not give one to Spark.
+                self._report_splits(splits, watermark, sender)
                 watermark = MIN_WATERMARK
             yield from sender.end(watermark)
         except BaseException:
             sender.abandon()
             raise
 
-    def _tell_own_times(self, stations: StageStations, sender: Sender) -> None:
-        """Tell the operators behind the watermarks of times that were assigned in this stage."""
+    def _report_own_times(self, stations: StageStations, sender: Sender) -> None:
+        """Report the watermarks of timestamps that this stage reassigns to the operators after it."""
         found = {
             target.own_time: stations.watermark_for(target.node)
             for target in self.targets
@@ -161,8 +168,8 @@ class StageTask:
                 splits.update(self._splits_of(batch))
             yield batch
 
-    def _tell(self, splits: set[tuple[int, str]], watermark: int, sender: Sender) -> None:
-        """Tell the driver the watermarks of the splits that had elements."""
+    def _report_splits(self, splits: set[tuple[int, str]], watermark: int, sender: Sender) -> None:
+        """Report the watermarks of the splits that had elements to the driver."""
         if splits:
             reported = [SplitWatermark(*split, watermark) for split in sorted(splits)]
             sender.parcel(StageRecord(Address(SPLIT_WATERMARKS, 0), dump(reported)))
@@ -171,7 +178,7 @@ class StageTask:
         frames = self._frames()
         if frames:
             return [(number, source.split_of(batch)) for number, source in frames]
-        # Elements that Spark has read say their split; rows of files are one split together.
+        # Rows with elements that Spark has read name their split; all rows of files count as one split.
         names = ("source", "part", "elements")
         numbers, parts, elements = (batch.column(name) for name in names)
         are_read = elements.is_valid().to_pylist()
@@ -231,7 +238,7 @@ class StageTask:
         yield from _send(stations, sender, is_early=False)
 
     def _end_frames(self, stations: StageStations) -> None:
-        """End the source in a batch: the task has got all rows of its partition."""
+        """End the source of a batch: the task has taken in all rows of its partition."""
         for number, source in self._frames():
             if source.is_bounded:
                 stations.source(number).end()
@@ -246,6 +253,7 @@ class StageTask:
             while some := list(islice(elements, _MAX_RECORDS)):
                 station.take_all(some)
                 yield from _send(stations, sender, is_early=False)
+            # Only a bounded source has a last row; its end must come after all of its watermarks.
             if row["is_last"]:
                 for maker in stations.makers:
                     maker.emit()
@@ -254,7 +262,7 @@ class StageTask:
     def _from_operator(
         self, batch: pa.RecordBatch, stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
-        """Take in the operators' outputs and passed parcels: first those before the watermark."""
+        """Take in the outputs of operators and stage records that pass; first those from before the watermark."""
         numbers, payloads = (column.to_pylist() for column in batch.columns)
         for is_early in (True, False):
             for number, payload in zip(numbers, payloads):
@@ -262,6 +270,7 @@ class StageTask:
                     self._take_in(
                         StageRecord.from_bytes(unwrap(payload)), is_early, stations, sender
                     )
+                # The number of an output from before the watermark is inverted: ~0 is -1.
                 elif (number < 0) is is_early:
                     self._take_outputs(max(number, ~number), unwrap(payload), stations)
             yield from _send(stations, sender, is_early=is_early)
@@ -280,9 +289,9 @@ class StageTask:
             sender.parcel(parcel)
 
     def _pass_own_times(self, parcel: StageRecord, sender: Sender) -> None:
-        """Pass watermarks that the operators before had on to those behind."""
+        """Pass on watermarks from the operators before to the operators after this stage."""
         context = TaskContext.get()
-        # The homes of all tasks have told the same.
+        # The partition watermarks of all tasks have reported the same.
         if context is None or context.partitionId() == 0:
             wanted = {target.own_time for target in self.targets}
             for assigner, watermark in parcel.records():
@@ -299,7 +308,7 @@ class StageTask:
 
 
 def outputs_of(stage: PythonStage) -> list[tuple[int, str | None]]:
-    """Return for each number of an output its keyed operator, and the id of the side output or None.
+    """Return for each number of an output its keyed operator, and the id of its side output or None.
 
     Args:
         stage: The stage that begins with the operators.
@@ -331,6 +340,7 @@ def _elements_of(row: dict[str, Any], node: FromSource) -> Iterator[tuple[Any, i
 
 
 def _send(stations: StageStations, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
+    # Before the outbox is emptied: async functions put their outputs there.
     stations.settle()
     for address, records in stations.outbox.take():
         sender.records(address._replace(is_early=is_early), records)

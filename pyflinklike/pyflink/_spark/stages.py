@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stages of a job: the parts of its graph between two shuffles.
 
-PythonStage 0 begins with the sources.  Each further stage begins with the outputs of all keyed operators that
-are equally many shuffles behind the sources; these share a state operator of Spark.  So the plan is a line
-for any graph, as long as the longest way through it.  A node without state is in the first stage that all
-its inputs have reached.
+Stage 0 begins with the sources.  Each further stage begins with the outputs of all keyed operators that
+are the same number of shuffles away from the sources; these operators share a state operator of Spark.  So the
+plan is a line for any graph, as long as the longest way through it.  A node without state is in the first stage
+that all its inputs have reached.
+
+    A -> map -> key_by -> sum ------------------------------+
+    B -> map -> key_by -> count -> filter -> key_by -> max -+-> union -> sink
+
+Here stage 0 runs both maps, one state operator runs `sum` and `count`, stage 1 runs the filter, another state
+operator runs `max`, and stage 2 the union.  The results of `sum` pass the second shuffle unopened.
 """
 
 from __future__ import annotations
@@ -61,10 +67,10 @@ class PythonStage:
 
     Args:
         number: The position of the stage, from 0.
-        graph: The nodes that it runs, with the nodes before it and behind it that they are linked to.
+        graph: The nodes that it runs, and the nodes of other stages to which they are linked.
         entrances: The numbers of its sources, or of the keyed operators before it, in order.
         inner: The numbers of the nodes that it runs.
-        following: The numbers of the keyed operators behind it, in order; empty for the last stage.
+        following: The numbers of the keyed operators after it, in order; empty for the last stage.
     """
 
     number: int
@@ -83,12 +89,13 @@ class PythonStage:
         for node in self.graph.nodes.values():
             if reached.intersection(node.inputs) and self._begins_with(node.inputs, reached):
                 reached.add(node.id)
+        # Without the nodes of other sources, whose watermarks never come to this task.
         nodes = {number: node for number, node in self.graph.nodes.items() if number in reached}
         inner = self.inner & reached
         return attrs.evolve(self, graph=JobGraph(nodes), entrances=(source,), inner=inner)
 
     def _begins_with(self, inputs: Iterable[int], reached: set[int]) -> bool:
-        """Return whether an input is a node of this stage, not one behind it."""
+        """Return whether an input is a node of this stage, not of a later one."""
         own = {*self.entrances, *self.inner}
         return any(number in reached and number in own for number in inputs)
 
@@ -143,10 +150,10 @@ def _stage(
 
 
 def time_mode_of(graph: JobGraph) -> TimeMode:
-    """Return the time by which Spark wakes the keyed operators of a job: one for a whole query.
+    """Return the time by which Spark wakes the keyed operators of a job; a query has only one.
 
-    In processing time Spark passes no watermark on, and a query that ends with its input never ends.  So
-    a job with event time or an end goes by event time, and calls key groups for processing-time timers.
+    In processing time Spark passes no watermark on, and such a query does not end with its input.  So
+    a job that has event time or an end goes by event time, and calls key groups for processing-time timers.
     """
     if graph.is_bounded or has_event_time(graph) or not has_processing_timers(graph):
         return TimeMode.EVENT_TIME
@@ -154,10 +161,11 @@ def time_mode_of(graph: JobGraph) -> TimeMode:
 
 
 def find_own_times(graph: JobGraph) -> Mapping[int, int]:
-    """Return the keyed nodes whose watermark follows from times that are assigned behind another keyed node.
+    """Return the keyed nodes with reassigned timestamps: times that are assigned after another keyed node.
 
-    It is that of the last node that assigns times on each way to them; Spark, which has one watermark
-    for a query, does not know it.  A node whose ways pass several such nodes, or none, is left out.
+    The watermark of such a node follows the last node that assigns times on each way to it.  Spark has one
+    watermark for a query, and does not know this one.  If there is not exactly one such assigner on all
+    ways to a node, the node is left out.
 
     Returns:
         The number of the node that assigns times, by the number of the keyed node.
@@ -179,7 +187,7 @@ def find_own_times(graph: JobGraph) -> Mapping[int, int]:
 
 
 def find_watermark_makers(graph: JobGraph) -> Mapping[int, frozenset[int]]:
-    """Return what makes the watermarks that come to each node: nodes between operators, or 0 for Spark."""
+    """Return the makers of the watermarks that come to each node: nodes between operators, or 0 for Spark."""
     numbers = _stage_numbers(graph)
     found: dict[int, frozenset[int]] = {}
     for node in graph.nodes.values():
@@ -201,7 +209,7 @@ def has_processing_timers(graph: JobGraph) -> bool:
 
 
 def needs_ticks(graph: JobGraph) -> bool:
-    """Return whether key groups must be called at every trigger, beside the calls that Spark makes."""
+    """Return whether key groups must be called at every trigger, in addition to the calls that Spark makes."""
     if graph.is_bounded or time_mode_of(graph) is TimeMode.PROCESSING_TIME:
         return False
     return has_processing_timers(graph)
@@ -224,12 +232,12 @@ def _is_timed(strategy: WatermarkStrategy) -> bool:
 
 
 COUNTS = -1
-"""The address of parcels with `Count`s for the last stage; numbers of nodes begin with 1.
+"""The address of stage records with `Count`s for the last stage; numbers of nodes begin with 1.
 
-No state operator could report what functions without keys count.  So it goes in a parcel through all
-operators to the last stage.  From there it goes as a column to Spark, which observes it beside the
-reports of keyed operators.  A batch has no progress that could tell it: there the driver gets the counts
-of all functions and operators beside the results.
+State operators report the metrics of keyed operators only.  So the counts of functions without keys travel in
+a stage record through all operators to the last stage.  There they become a column that Spark observes, beside
+the reports of keyed operators.  A batch has no progress to report them: there the driver gets the counts of all
+functions and operators beside the results.
 """
 
 
@@ -240,6 +248,7 @@ def observe_functions(results: DataFrame, names: Iterable[str]) -> DataFrame:
         results: The results and counts of the last stage.
         names: The names of the functions that may count.
     """
+    # Spark refuses a query in which two observations have one name.
     for name in sorted(set(names)):
         results = results.observe(name, numbers_by_name(_counts_of(name)).alias("user"))
     return results.where("payload is not null").select("output", "payload")

@@ -5,18 +5,20 @@ A row names a split of a source, which the task that gets the row reads, or it h
 all splits.  A stream is a folder of files of such rows, in the order of their times: a file for each
 micro-batch of a bounded source, and one for each discovery of a source that looks for new splits.
 
-Where the last of several sources is a stream of Spark, its rows have pickles of elements, and it waits until
-all files are read: a file says so, from then on and over restarts.
+If the last source of a `HybridSource` is a stream of Spark, its rows have pickles of elements, and it waits until
+all files are read.  Then a marker file appears, and stays over restarts.
 
 Spark's checkpoint says which of these files it has read.  They are written once and stay, so a micro-batch
-that is run again reads the same, and a split that is gone raises an error.
+that is run again reads the same rows.  If a split has been deleted since, the job fails with an error.
 
-Spark reads the files in the order of their times.  On this machine a file is given the time of its number.
-Elsewhere times are those of the file system, which not all let one set: each file is written when the one
-before is there, and files of equal times come in the order of their names.
+Spark reads the files in the order of their times:
+https://github.com/apache/spark/blob/branch-4.0/sql/core/src/main/scala/org/apache/spark/sql/execution/streaming/FileStreamSource.scala
+On this machine each file gets a time made from its number.  Not all other file systems let a program set
+times.  There each file is written only when the one before exists, and files of equal times come in the order
+of their names.
 
-A source that goes on from a savepoint has files of what is left of it.  Beside the files is the position
-at which it began: with what Spark has read of the files it makes the position of the next savepoint.
+If a source goes on from a savepoint, the files have only the rest of it.  Beside the files is the position at
+which it began.  That position, moved on by what Spark has read of the files, is the position in the next savepoint.
 """
 
 from __future__ import annotations
@@ -75,14 +77,14 @@ _ELEMENTS_OF_A_ROW = 10_000
 _FIRST_TIME = 1_000_000_000
 """The time of the first file on this machine, in seconds."""
 _FOR_EVER = "36500d"
-"""The age at which Spark may forget a file that it has read, and read a copy of it anew."""
+"""The age at which Spark forgets that it has read a file.  No job is as old, so Spark never reads one twice."""
 _SWITCHED = "_switched"
-"""The file that is there once the sources before the last one are read to their ends."""
+"""The file that exists once the sources before the last one are read to their ends."""
 _HELD = "_held"
-"""The file that is there while a source waits for others, since it is ahead of them."""
+"""The file that exists while a source waits for others, since it is ahead of them."""
 _COUNT = "count"
 _COMPLETE = "_begun"
-"""The file that is there once all first rows of a source are written; Spark does not read it."""
+"""The file that exists once all first rows of a source are written; Spark does not read it."""
 
 
 def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) -> DataFrame:
@@ -110,20 +112,20 @@ def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) ->
 
 
 class StreamSource:
-    """A source as files that a stream reads; a streaming DataFrame needs no files.
+    """A source as files that a stream of Spark reads; a streaming DataFrame needs no files.
 
     Args:
         node: The node of the source.
         settings: The settings of the job.  `records_per_batch` is the number of elements of a
-            micro-batch of a bounded source, None for all in one; `files_per_batch` is the number of
+            micro-batch of a bounded source; None puts all in one.  `files_per_batch` is the number of
             splits of a micro-batch of a source that looks for new ones.
         folder: The folder for the files.
-        position: Where a source that begins goes on, by a savepoint; None at its beginning.
-        signals: The folder, on this machine, of the files that tell Spark whether the source waits; None
-            where it is that of the files.
+        position: The position in a savepoint from which a new source goes on; None reads all.
+        signals: The folder, on this machine, of the files by which Spark knows whether the source waits;
+            None if that is `folder`.
 
     Raises:
-        SparkSetupError: The source cannot go on at the position.
+        SparkSetupError: The source cannot go on from the position.
     """
 
     def __init__(
@@ -167,13 +169,14 @@ class StreamSource:
         found = iter(self._node.source.discover(self._known))
         while some := list(islice(found, self._settings.files_per_batch)):
             self._add(_name_splits(self._node, some, is_last=False))
+            # Known only now: if the driver is killed before, the next one finds these splits again.
             self._known.update(some)
 
     def hold(self, *, is_ahead: bool) -> None:
-        """Have the source give nothing more, or go on.
+        """Let the source wait, or go on.
 
         Args:
-            is_ahead: Whether it is too far ahead of others.
+            is_ahead: Whether the source is too far ahead of others, and so must wait.
         """
         if is_ahead == self._is_held:
             return
@@ -182,25 +185,26 @@ class StreamSource:
 
     @property
     def is_switched(self) -> bool:
-        """Whether only the last of several sources is read any more."""
+        """Whether the last of several sources is being read."""
         return self._last is not None and (self._folder / _SWITCHED).exists()
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the last of several sources waits for those before."""
+        """Whether the last of several sources still waits for the sources before it."""
         return self._last is not None and not self.is_switched
 
     def switch(self, progress: Any) -> bool:
-        """Let the last of several sources begin, if Spark has committed all files of those before.
+        """Let the last of several sources begin, if Spark has committed all files of the sources before it.
 
         Args:
-            progress: What the query has told last; None before its first micro-batch.
+            progress: The last progress of the query; None before its first micro-batch.
 
         Returns:
             Whether it begins now.
         """
         if progress is None or not self.is_waiting:
             return False
+        # "endOffset" is of a micro-batch that is committed: progress is reported after the commit.
         ends = (each["endOffset"] for each in progress["sources"] if self._is_of(each))
         if not any(_files_of(end) >= self._next for end in ends):
             return False
@@ -209,7 +213,7 @@ class StreamSource:
         return True
 
     def _is_of(self, source: Any) -> bool:
-        """Return whether what a query tells is of the files of this source."""
+        """Return whether an entry of a query's progress is about the files of this source."""
         return str(source["description"]).rstrip("]").endswith(str(self._folder.absolute()))
 
     def frame(self, spark: SparkSession) -> DataFrame:
@@ -219,6 +223,7 @@ class StreamSource:
             return files
         last = self._last.wait_for_file(self._signals.path(_SWITCHED))
         assert last is not None  # else the job was refused
+        # They get the form of the rows of files, so that both can be united.
         rows = last.frame(spark, self._beginning, self._settings.records_per_batch)
         packing = _Packing(self._node.id, last)
         pack = with_imports_frozen(tell_errors_of_each(packing.pack))
@@ -233,7 +238,7 @@ class StreamSource:
             return streamed.frame(spark, self._beginning, settings.records_per_batch)
         stream = spark.readStream.schema(SOURCE_SCHEMA.ddl)
         is_discovered = source.discovery_milliseconds is not None
-        # The splits of one group come before those of the next, and all before what is discovered.
+        # One file at a time, so that each group of splits comes before the next, and new splits come last.
         is_ordered = not is_discovered or isinstance(source, HybridSource)
         if is_ordered or settings.files_per_batch is not None:
             stream = stream.option("maxFilesPerTrigger", 1)
@@ -247,7 +252,7 @@ class StreamSource:
         return frame.repartition(count) if is_whole and count > 1 else frame
 
     def _find_beginning(self, source: FrameSource, position: Position | None) -> str | None:
-        """Read what the source found out when the job began, or find it out and store it."""
+        """Return the stored result of `beginning`, or call it and store the result."""
         noted = read_json(self._folder / BEGINNING)
         if noted is None and position is not None:
             if "offset" not in position:
@@ -261,7 +266,7 @@ class StreamSource:
         return found
 
     def _begin(self, position: Position | None) -> None:
-        """Write the first rows; a killed driver may have written some of them, which nobody has read."""
+        """Write the first rows; a killed driver may have written some of them, but Spark has not read any."""
         if isinstance(self._folder, RemotePath):
             for path in rows_in(self._folder).values():
                 path.unlink()
@@ -283,12 +288,12 @@ class StreamSource:
             for some in source.group_splits(left):
                 self._add(_name_splits(self._node, some, is_last=False))
         if position is not None:
-            # The state comes with the first micro-batch, which must not wait for a split.
+            # Spark adds the state in the first micro-batch, which must not wait for a split.
             self._add([_elements(self._node, [], is_last=False)])
         (self._folder / _COMPLETE).touch()
 
     def _note_position(self, position: Position) -> None:
-        """Note where the job begins to read, by which the position of a savepoint is told."""
+        """Note the position from which the job begins to read, for the positions in later savepoints."""
         if self._node.source.is_read_alike:
             noted: dict[str, Any] = {"position": position}
         else:
@@ -297,14 +302,14 @@ class StreamSource:
         write_json(self._folder / POSITION, noted)
 
     def _go_on(self) -> None:
-        """Find out what a former run has written."""
+        """Find out what an earlier run has written."""
         written = rows_in(self._folder)
         self._next = max(written, default=-1) + 1
         begun = read_json(self._folder / POSITION)
         if begun is not None and begun["position"] is not None:
             self._known.update(begun["position"].get("found", ()))
         self._known.update(self._parts_of(written))
-        # After a restart Spark runs a micro-batch only for new rows.  This one has no elements: without it
+        # After a restart Spark runs a micro-batch only if there are new rows.  So add one without elements: else
         # the micro-batch in which timers fire for the last watermark might never come.
         self._add([_elements(self._node, [], is_last=self._node.source.is_bounded)])
 
@@ -337,26 +342,26 @@ class StreamSource:
         time = path.create(buffer.getvalue(), self._last_time)
         if time is None:
             msg = (
-                f"a job's folder is written by one run at a time, got another one that has written "
+                f"a job's folder is written by one run at a time, got another run that has written "
                 f"{str(path)!r} meanwhile; cancel one of them, and start the other again"
             )
             raise SparkSetupError(msg)
         if time < self._last_time:
             msg = (
                 "the files of a job's folder have times that rise, by which Spark orders them, got "
-                f"{str(path)!r} of {time} ms behind one of {self._last_time} ms; set the clock of the file "
-                "system right, and start the job again"
+                f"{str(path)!r} of {time} ms after one of {self._last_time} ms; correct the clock of the file "
+                "system, and start the job again"
             )
             raise SparkSetupError(msg)
         self._last_time = time
 
 
 class _Signals:
-    """Files that are there or not, in the folder of a source and where sources of Spark look for them.
+    """Marker files, in the folder of a source and in the folder in which Spark's sources look for them.
 
     Args:
         folder: The folder of the source.
-        signals: The other folder; None where it is the same, or nobody looks.
+        signals: The other folder; None if it is the same, or if Spark reads no marker.
     """
 
     def __init__(self, folder: FolderPath, signals: Path | None) -> None:
@@ -369,12 +374,12 @@ class _Signals:
                 _set(signals / name, is_there=(folder / name).exists())
 
     def set(self, name: str, *, is_there: bool) -> None:
-        """Have a file there, or have it not: first where it lasts."""
+        """Make or remove a marker, first in the folder that lasts."""
         for folder in self._folders:
             _set(folder / name, is_there=is_there)
 
     def path(self, name: str) -> Path:
-        """Return the path at which sources of Spark look for a file."""
+        """Return the path at which Spark's sources look for a marker."""
         assert self._looked_at is not None
         return self._looked_at / name
 
@@ -388,11 +393,11 @@ def _set(path: FolderPath, *, is_there: bool) -> None:
 
 @attrs.frozen
 class _Packing:
-    """Makes rows of a stage of what Spark has read.
+    """Makes rows for a stage from rows that Spark has read.
 
     Args:
         node: The number of the source's node.
-        source: The source.
+        source: The source that makes the elements.
     """
 
     node: int
@@ -416,7 +421,7 @@ def last_frame_source(source: Source) -> FrameSource | None:
 
 
 def _files_of(end: Any) -> int:
-    """Return how many files a source has read, by the end of its offsets, with a file in each micro-batch."""
+    """Return how many files a source has read, if each micro-batch reads one file."""
     found = json.loads(end) if isinstance(end, str) else end
     return int(found["logOffset"]) + 1 if isinstance(found, dict) else 0
 
@@ -429,14 +434,14 @@ def micro_batches(
     Args:
         node: The node of the source.
         settings: As `StreamSource` takes them.
-        position: Where reading begins; None is the beginning of the source.
+        position: The position from which to read; None reads all.
     """
     if position is None:
         position = find_beginning(node.source, _splits(node, settings))
     limit = settings.records_per_batch
     if limit is not None:
         return _cut_batches(node, position, limit)
-    # Whole splits are read by tasks; what begins in the middle of one, by the driver.
+    # Tasks read whole splits.  If reading begins in the middle of a split, the driver reads.
     if not position.get("first") and not any(_skips(position)):
         if "left" in position:
             return _of_named_splits(node, [name for name, _ in position["left"]])
@@ -451,7 +456,7 @@ def _skips(position: Position) -> list[int | None]:
 
 def _ask_parallelism(node: FromSource, settings: JobSettings) -> int | None:
     """Return the number of tasks that read a source; None if the program does not set it."""
-    # The one instance of a HybridSource keeps its sources apart; here micro-batches do.
+    # A HybridSource asks for one instance to keep its sources in order; here micro-batches do that.
     own = None if isinstance(node.source, HybridSource) else node.source.parallelism
     return own or node.parallelism or settings.parallelism
 
@@ -521,6 +526,7 @@ def _name_of(number: int) -> str:
 
 def _table_of(rows: list[dict[str, Any]]) -> pa.Table:
     count = sum(row.pop(_COUNT, 0) for row in rows)
+    # The number of elements is in the metadata, so a savepoint counts them without reading pickles.
     table = pa.Table.from_pylist(rows, schema=SOURCE_SCHEMA.arrow)
     return table.replace_schema_metadata({ELEMENTS: str(count)})
 

@@ -2,10 +2,12 @@
 """The watermark that the driver makes, for jobs with idle inputs or with inputs of several splits.
 
 Spark's watermark of a source is the greatest that any task has reported.  Flink's is the least of all
-splits, such as the partitions of a topic, and of all sources; splits that have been silent for long are
-left out.  So tasks report the watermarks of their splits in parcels that pass through all operators.  The
-driver writes the least one into a file, and a small source of its own (`watermark_source`) brings it to
-Spark with the next micro-batch.
+splits, such as the partitions of a topic, and of all sources, without splits that have been silent for long:
+https://github.com/apache/flink/blob/master/flink-core/src/main/java/org/apache/flink/api/common/eventtime/WatermarkOutputMultiplexer.java
+
+So tasks report the watermarks of their splits in stage records that pass through all operators to the driver.
+The driver writes the least one into a file, and a small source (`watermark_source`) brings it to Spark with the
+next micro-batch.  Hence this watermark is one micro-batch behind the elements, as Spark's own is.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ __all__ = [
 
 
 SPLIT_WATERMARKS = 0
-"""The address of parcels with watermarks of splits; numbers of nodes begin with 1."""
+"""The address of stage records with watermarks of splits; numbers of nodes begin with 1."""
 
 
 class SplitWatermark(NamedTuple):
@@ -74,7 +76,7 @@ def _strategies(stage: PythonStage) -> Iterable[WatermarkStrategy]:
 
 
 def has_idleness(stage: PythonStage) -> bool:
-    """Return whether some strategy leaves silent inputs out.
+    """Return whether a strategy leaves out inputs that are silent.
 
     Args:
         stage: The first stage of a job.
@@ -83,7 +85,7 @@ def has_idleness(stage: PythonStage) -> bool:
 
 
 def needs_feed(graph: JobGraph, stage: PythonStage) -> bool:
-    """Return whether the driver must make the watermark, because Spark would make another one.
+    """Return whether the driver must make the watermark, since Spark's would differ from Flink's.
 
     Args:
         graph: The graph of a job in streaming mode.
@@ -95,12 +97,13 @@ def needs_feed(graph: JobGraph, stage: PythonStage) -> bool:
         return True
     sources = [node.source for node in stage.graph.of_kind(FromSource)]
     has_splits = any(_has_splits(each) for each in sources)
+    # Otherwise Spark's watermark is right: the least of all sources, each with the greatest of its tasks.
     has_watermarks = any(each.kind is not WatermarkKind.NONE for each in _strategies(stage))
     return has_watermarks and (has_splits or has_idleness(stage) or _is_aligned(stage))
 
 
 def _is_aligned(stage: PythonStage) -> bool:
-    """Return whether some source has to wait for others."""
+    """Return whether a source may have to wait for others."""
     nodes = stage.graph.of_kind(FromSource)
     return any(node.strategy.alignment is not None for node in nodes)
 
@@ -115,7 +118,7 @@ class _Split:
     """The state of a split.
 
     Args:
-        watermark: In ms.
+        watermark: The greatest watermark that a task has reported, in ms.
         heard: The processing time of its last report, in ms.
     """
 
@@ -129,8 +132,8 @@ class WatermarkFeed:
     Args:
         path: The path of the file.
         stage: The first stage of the job.
-        now: The processing time in ms, from which silence of an input counts.
-        signal: The path of the file that Spark's source reads; None where it is the same.
+        now: The processing time in ms from which on the silence of an input is measured.
+        signal: The path of the file that Spark's source reads; None if it reads `path`.
 
     Raises:
         CorruptStateError: The file is damaged.
@@ -141,11 +144,12 @@ class WatermarkFeed:
     ) -> None:
         self._path, self._signal, self._began = path, signal, now
         numbers = [node.id for node in stage.graph.of_kind(FromSource)]
-        # Positions are stored: another run of the program may number its nodes otherwise.
+        # Positions are stored, since nodes may have other numbers in another run of the program.
         self._position = {number: position for position, number in enumerate(numbers)}
         parts = [stage.part_reached_from(number) for number in numbers]
         self._idleness = [_idleness_of(part) for part in parts]
         self._alignments = [node.strategy.alignment for node in stage.graph.of_kind(FromSource)]
+        # A source without a keyed operator after it must not hold back the timers of the others.
         self._is_heeded = [any(map(is_keyed, part.graph.nodes.values())) for part in parts]
         found = read_json(path) or {"watermark": MIN_WATERMARK, "splits": []}
         self._watermark: int = found["watermark"]
@@ -165,27 +169,29 @@ class WatermarkFeed:
     def _write(self) -> None:
         write_json(self._path, self._contents())
         if self._signal is not None:
-            # Last, so that Spark has no watermark that is forgotten with this process.
+            # Written last: if Spark knew a watermark that the folder does not, a restart would go back behind it.
             write_json(self._signal, self._contents())
 
     def note(self, reported: Iterable[SplitWatermark], now: int) -> None:
         """Take in the watermarks that tasks have reported.
 
         Args:
-            reported: Those of a micro-batch, which may be run again.
+            reported: The watermarks of a micro-batch, perhaps of one that Spark runs again.
             now: The processing time, in ms.
         """
         for each in reported:
             splits = self._splits[self._position[each.source]]
             known = splits.setdefault(each.split, _Split(each.watermark, now))
+            # A micro-batch that runs again may report less than an earlier run has.
             known.watermark, known.heard = max(known.watermark, each.watermark), now
 
     def end_files(self, source: int) -> None:
-        """Take the files of a source as ended: they hold back no other split any more.
+        """Regard the files of a source as ended, so that they hold back no other split.
 
         Args:
             source: The number of the source's node.
         """
+        # "": all rows of files count as one split.
         split = self._splits[self._position[source]].setdefault("", _Split(MAX_WATERMARK, 0))
         split.watermark = MAX_WATERMARK
 
@@ -225,7 +231,7 @@ class WatermarkFeed:
         return min(active, default=None)
 
     def _least(self, now: int) -> int | None:
-        """Return the least watermark of splits that are neither idle nor ended; None if not known."""
+        """Return the least watermark of splits that are neither idle nor ended; None if it is not known yet."""
         active: list[int] = []
         silent: list[int] = []
         for splits, idleness, is_heeded in zip(self._splits, self._idleness, self._is_heeded):
@@ -237,7 +243,7 @@ class WatermarkFeed:
                 if each.watermark != MAX_WATERMARK:
                     is_idle = _is_idle(each.heard, idleness, now)
                     (silent if is_idle else active).append(each.watermark)
-        # As Flink's operators: once all are idle, none of them holds back another one.
+        # As in Flink: once all are idle, none holds back another one, so the greatest watermark counts.
         return min(active) if active else max(silent, default=None)
 
     def _contents(self) -> dict[str, object]:
@@ -267,7 +273,7 @@ _Rows = list[tuple[int, int, bytes]]
 
 
 def pack_rows(rows: _Rows) -> pa.RecordBatch:
-    """Return rows of a stage behind an operator.
+    """Return rows of a stage after the first.
 
     Args:
         rows: The grouping key, origin and payload of each row.
@@ -287,12 +293,13 @@ def mark_rows(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
 
 
 def mark_row(watermark: int) -> pa.RecordBatch:
-    """Return a row with a watermark in ms, which calls no key group."""
+    """Return a row that carries a watermark in ms, and calls no key group."""
     return mark_rows([(registry_key_of(0), -1, registry_payload(()))], watermark)
 
 
 def _as_time(watermark: int | None) -> int | None:
     """Return a watermark in microseconds, as Spark takes it; None for no watermark yet."""
+    # Spark begins with the watermark 0, so anything below means the same to it.
     if watermark is None or watermark <= 0:
         return None
     return 1000 * (END_OF_INPUT if watermark == MAX_WATERMARK else watermark)

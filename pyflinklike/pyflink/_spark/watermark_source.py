@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source that brings Spark the watermark which the driver has made: its offset is that watermark.
+"""The source that brings Spark the watermark of the driver: its offset is that watermark.
 
-Where key groups must be called for timers of processing time, the offset is also the time: so Spark has a
-micro-batch at every trigger, and the row of it calls all key groups.
+A new watermark is a new offset, so Spark begins a micro-batch for it, and the one row of that micro-batch carries
+the watermark.  If key groups must be called for processing-time timers, the offset also has the time.  Then
+Spark has a micro-batch at every trigger, and its row calls all key groups.
 
-This module cannot be imported on PySpark 3.5, which has no sources in Python and runs no job in
-streaming mode, but those in batch mode.
+This module cannot be imported on PySpark 3.5, which has no data sources in Python.  Jobs in streaming mode need
+PySpark 4 anyway.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from pyflinklike.state_processor._folders.folder_paths import read_json
 __all__ = ["Calls", "WatermarkSource", "watermark_frame"]
 
 Calls = Sequence[tuple[int, int]]
-"""Places of operators, each with the number of its key groups."""
+"""Operator indexes, each with the number of key groups of the operator."""
 
 _FORMAT = "pyflinklike_watermark"
 
 
 class WatermarkSource(DataSource):
-    """A source of Spark that reads the watermark of a file again and again.
+    """A source of Spark that reads the watermark in a file again and again.
 
-    Options: `path`, and `ticks` for an offset that is also the time.
+    Options: `path` of the file, and `ticks` for an offset that also has the time.
     """
 
     @classmethod
@@ -46,7 +47,7 @@ class WatermarkSource(DataSource):
         return _FORMAT
 
     def schema(self) -> str:
-        """Return the columns."""
+        """Return the only column."""
         return "milliseconds long"
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
@@ -75,6 +76,7 @@ class _WatermarkReader(DataSourceStreamReader):
         return {**offset, "tick": wall_clock()} if self._ticks else offset
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        # A restarted query asks for the offsets in its log again, and gets the same row.
         return [] if start == end else [_Watermark(end["watermark"])]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
@@ -86,10 +88,10 @@ def watermark_frame(spark: SparkSession, path: Path, calls: Calls = ()) -> DataF
     """Return the watermark of a file as rows of the first stage, of `MARKED_SCHEMA`.
 
     Args:
-        spark: The session.
-        path: The path of the file.
-        calls: The places of operators whose key groups are called at every trigger, with the number of
-            key groups.
+        spark: The session that runs the job.
+        path: The path of the file, on the driver's machine.
+        calls: The indexes of the operators whose key groups are called at every trigger, with the numbers
+            of their key groups.
     """
     spark.dataSource.register(WatermarkSource)
     reading = spark.readStream.format(_FORMAT).option("path", str(path))

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The SQLite file of a view: its one writer and its many readers.
 
-SQLite in WAL mode gives a view its guarantees.  A transaction is a whole batch: readers see what
-was committed when they began, and readers and the writer never wait for each other.  Only one
-thread at a time uses a connection.
+SQLite in WAL mode gives a view its guarantees.  A transaction is a whole batch.  Readers see the
+state that was committed when they began, and readers and the writer never wait for each other:
+https://www.sqlite.org/wal.html.  Only one thread at a time uses a connection.
 
 The writer commits with `synchronous=FULL`: the log is on the disk when `apply` returns.  NORMAL
 would survive a killed process, but not a loss of power; and a stream never sends a batch again once
 `apply` has returned.
 
-An existing file is checked before any connection opens it for writing: where its log is damaged,
+An existing file is checked before any connection opens it for writing.  Otherwise, if its log is damaged,
 SQLite would take the damage for the end of the log, and drop the rest.
 """
 
@@ -100,7 +100,7 @@ class FileDatabase:
             factory=Connection,
         )
         try:
-            # A view's file may come from anywhere, and be damaged: SQLite is to be wary of it.
+            # A view's file is untrusted, and may be damaged, so SQLite must not rely on it.
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
             if read_only:
@@ -121,8 +121,8 @@ class FileDatabase:
         # A process that is killed while it creates a view leaves a journal to be rolled back.
         is_half_made = self.file.with_name(f"{self.file.name}-journal").exists()
         with closing(self._connect("rw" if is_half_made else "ro")) as connection:
-            # Before the transaction: another process may apply batches meanwhile, and a snapshot has
-            # all that was acknowledged before it began.
+            # Read before the transaction: another process may apply batches meanwhile, and a snapshot has all
+            # batches that were acknowledged before it began.
             mark = self._read_mark()
             try:
                 connection.execute("BEGIN")
@@ -147,7 +147,7 @@ class FileDatabase:
             msg = (
                 f"{self._what} must have all batches that were applied, got {latest.seq} of "
                 f"{mark.seq}; restore it with its log (-wal), or, if an older file was "
-                f"restored, remove {str(self._mark.file)!r} and apply again what it lacks"
+                f"restored, remove {str(self._mark.file)!r} and apply the missing batches again"
             )
             raise CorruptStateError(msg)
         if verified:
@@ -258,7 +258,7 @@ class FileDatabase:
             raise StateStoreError(f"{msg}; choose another path, or allow access to it") from error
 
     def make_error(self, error: sqlite3.Error, *, writing: bool = False) -> PyflinklikeError:
-        """Make an error of ours from one of SQLite's."""
+        """Translate an error of SQLite into one of ours."""
         return translate_error(error, self._what, writing=writing)
 
     # Connections
@@ -293,12 +293,12 @@ def _make(file: Path) -> None:
 # The mark beside a view's file: how many batches were acknowledged
 #
 # After a writer is killed, its last batches are only in SQLite's log.  If the log is damaged, SQLite
-# reads it up to the damage and drops the rest without an error, although the streams were told that
-# these batches are applied.  The mark shows that they are missing.
+# reads it up to the damage and drops the rest without an error.  But the streams know these batches as
+# applied, and never send them again.  The mark shows that they are missing.
 #
 # The mark is written after the commit and is not synced.  So it may lag behind the view, but is never
-# ahead of it: after a loss of power, too, it reports only batches that were committed.  Who reads the
-# mark first and then begins to read the view finds all batches that the mark reports.
+# ahead of it: even after a loss of power, it reports only batches that were committed.  A process that reads
+# the mark first and the view afterwards finds all batches that the mark reports.
 
 
 _FORMAT = struct.Struct("<8sqqL")  # magic, the identity of the view's file, seq, checksum
@@ -348,7 +348,7 @@ class CommitMark:
             try:
                 return _decode(data)
             except CommitMarkError:
-                # Another process may be writing it: only what stays like this is damaged.
+                # Another process may be writing it, so it is damaged only if it stays like this.
                 if data == before:
                     raise
             before = data
@@ -414,23 +414,23 @@ _CORRUPT_FILE_SYSTEM = 10 | (33 << 8)
 
 
 def translate_error(error: sqlite3.Error, what: str, *, writing: bool) -> PyflinklikeError:
-    """Make an error of ours from one of SQLite's.
+    """Translate an error of SQLite into one of ours.
 
     Args:
         error: The error that SQLite raised.
         what: The view and its file, for the message.
-        writing: True where the caller's rows were being written.
+        writing: True if the error came while rows of the caller were written.
     """
     if writing and _is(error, _TOO_BIG):
         msg = f"{what} takes rows of less than 1 GB with their key, got a larger one"
         return StateValueError(f"{msg}; split it, or keep it elsewhere")
-    # SQLite's code for a damaged file system is that of an I/O error, with more bits.
+    # SQLite's code for a damaged file system is the code of an I/O error, with more bits.
     if getattr(error, "sqlite_errorcode", None) != _CORRUPT_FILE_SYSTEM:
         for fault in _FAULTS:
             if _is(error, fault):
                 msg = f"{what} must be there to be read and written, got: {error}"
                 return StateStoreError(f"{msg}; {fault[2]}")
-    # Somebody else's schema, types or constraints end here, too.
+    # A schema, types or constraints of another program end here, too.
     msg = f"{what} must be the file of a view as it was written, got: {error}"
     return CorruptStateError(f"{msg}; restore it from a copy, or build the view again")
 

@@ -5,20 +5,20 @@
 |-----------|--------------------------------------------------------------------------------|
 | `about`   | the view: its name and key columns, and the identity of the file               |
 | `rows`    | a row as it is now                                                             |
-| `batches` | a batch that can be asked for; `seq` counts applied batches                    |
-| `changes` | a key that such a batch changed, and its row before; the oldest batch has none |
+| `batches` | a batch of the history; `seq` counts applied batches                           |
+| `changes` | a key that such a batch changed, and its row before; not for the oldest batch  |
 | `seen`    | a run of batch ids that were applied, of one source                            |
 
-A batch has a number besides its id: ids start again with another stream, and may come in any order.
+A batch has a number besides its id, since ids start again with another stream, and may come in any order.
 `batches` holds as many batches as the view's history is long.  A row as of a batch is the row
 before its first later change or, if there is none, the row as it is now.  So the history costs one
-old row for each change.  The changes of a batch are deleted when it becomes the oldest one: they
+old row for each change.  The changes of a batch are deleted when it becomes the oldest one, since they
 lead back to the batch before it, which the history no longer has.
 
-Each line ends with its checksum.  A batch also stores the contents of the tables after it, as
-numbers of lines and sums of their checksums, since checksums of lines cannot show that a line is
-missing.  Every read of a line compares its checksum, and every read of a whole table the number and
-the sum.  A difference is a `Damage`.
+Each line ends with its checksum.  That cannot show that a whole line is missing.  So each batch also stores, for
+the tables as they are after it, the numbers of lines and the sums of their checksums.  Every read of a line
+compares its checksum, and every read of a whole table compares the number and the sum.  A difference is a
+`Damage`.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Connection(sqlite3.Connection, Snapshot):
     def rows_at(
         self, batch: AppliedBatch, key: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Return all keys and rows after a batch of the history, by key; or those of one key."""
+        """Return all keys and rows after a batch of the history, in the order of the keys, or one key and its row."""
         if key is not None:
             row = self.row_at(key, batch.seq)
             yield from [] if row is None else [(key, row)]
@@ -211,7 +211,7 @@ def _check_whole(table: str, found: Any, expected: Any) -> None:
 
 # Checksums
 #
-# SQLite notices some damage to its pages, but none to their content: with a bit flipped, a row is
+# SQLite notices some damage to its pages, but no damage to their content: with a bit flipped, a row is
 # just another row.  So each line of each table has a checksum of its columns, its table and the
 # identity of the file; a line of another table or file does not pass for it.
 
@@ -281,7 +281,7 @@ def _damage(table: str, first: Any) -> Damage:
     )
 
 
-# The format: a file must have these tables and no others
+# The format: a view's file has exactly these tables
 
 
 _APPLICATION_ID = 0x7066_6C76  # "pflv", so that no other program's file is taken for a view
@@ -398,7 +398,7 @@ def _expect_lines() -> set[tuple[str, str, str, str]]:
 
 # The check of a whole file
 #
-# A damaged page of SQLite's may lead past lines.  So every line is read once, in key order, and the
+# A damaged page may make SQLite skip lines.  So every line is read once, in key order, and the
 # result is compared with what the last batch stores.  In tables without row ids this checks the whole
 # tree: a search finds what a walk through it finds.  SQLite itself checks the indexes and the free
 # pages.
@@ -443,7 +443,7 @@ def _rows(connection: Connection) -> tuple[int, int]:
 
 
 def _changes(connection: Connection) -> dict[int, tuple[int, int]]:
-    """Return the same of the changes, for each batch that has some."""
+    """Return for each batch how many changes it has, and the sum of their checksums."""
     counts: Counter[int] = Counter()
     totals: Counter[int] = Counter()
     last = (b"", 0)
@@ -464,14 +464,14 @@ def _changes(connection: Connection) -> dict[int, tuple[int, int]]:
 
 
 def _changes_of(batches: list[AppliedBatch]) -> dict[int, tuple[int, int]]:
-    """Return what the batches store of their changes; the oldest batch's are deleted."""
+    """Return the numbers and sums that the batches store for their changes; the oldest has no changes."""
     return {each.seq: (each.changes, each.changes_sum) for each in batches[1:] if each.changes}
 
 
 def _fold_lines(
     connection: Connection, checked: Callable[..., int], table: str, columns: str
 ) -> tuple[int, int]:
-    """Have SQLite call a function for each line of a table; half the cost of a Python loop.
+    """Let SQLite call a function for each line of a table, at half the cost of a Python loop.
 
     Raises:
         Damage: The function raised it.
@@ -487,7 +487,7 @@ def _fold_lines(
 
     count = len(columns.split(", "))
     connection.create_function("pyflinklike_checked", count, guarded)
-    # Not through an index: it could lead past lines of the table that are damaged.
+    # Not through an index, which could skip damaged lines of the table.
     query = f"SELECT count(*), sum(pyflinklike_checked({columns})) FROM {table} NOT INDEXED"  # noqa: S608
     try:
         lines, total = connection.execute(query).fetchone()

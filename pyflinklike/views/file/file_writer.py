@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one writer of a view's file: it commits batches, and publishes them to the subscribers.
 
-Two locks, taken in this order:
+There are two locks, taken in this order:
 
-* `_applying` is held for a whole batch, also while the writer waits for room in a queue.
-* `_subscribing` is held for a commit, so that a new subscriber gets a batch as a whole, in its
-  queue or in its replay of the past.  It is never held while waiting.
+* `_applying` is held for a whole batch, even while the writer waits for room in a queue.
+* `_subscribing` is held only during a commit, never while waiting.  So a new subscriber gets each batch as a
+  whole, either in its queue or in its replay of the past.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FileWriter:
     """Applies the batches of a view.
 
     Args:
-        database: The view's file.
+        database: The open file of the view.
         incoming: Reads the rows of batches.
         history: The length of the history in batches.
         clock: Returns the time in ms since the epoch.
@@ -63,9 +63,9 @@ class FileWriter:
         Args:
             rows: Changes or plain rows.
             batch_id: The number of the batch in its source.
-            source: The stream of the batch; "" for none.
+            source: The stream of the batch; "" if it comes from no stream.
             zone: The time zone of naive event times.
-            watermark: How far event time has come; None if it is unknown.
+            watermark: The event time that the stream has reached; None if it is unknown.
         """
         reached = None if watermark is None else to_ms(watermark, zone)
         with self._applying:
@@ -75,31 +75,31 @@ class FileWriter:
             arrivals = self._incoming.read(rows)
             latest = _latest_time(arrivals, zone, reached)
             batch = NO_BATCH._replace(source=source, batch_id=batch_id, watermark=latest)
-            return self._commit_and_tell(arrivals, batch)
+            return self._commit_and_publish(arrivals, batch)
 
-    def _commit_and_tell(self, arrivals: list[Arrival], batch: AppliedBatch) -> bool:
-        """Commit a batch and publish its changes; False if another process has applied it.
+    def _commit_and_publish(self, arrivals: list[Arrival], batch: AppliedBatch) -> bool:
+        """Commit a batch and publish its changes; return False if another process has applied it.
 
         If this is interrupted after the commit, each subscriber that did not get all of the batch
-        ends with an error, so that nobody misses changes without notice.
+        ends with an error, so that no subscriber misses changes without notice.
         """
-        untold: list[Queue] = []
+        unserved: list[Queue] = []
         written = None
         try:
             with self._subscribing:
                 self._queues = self._live_queues()
                 # Queues that may be full come last, so that the others need not wait for them.
-                untold = sorted(self._queues, key=lambda queue: queue.waits)
+                unserved = sorted(self._queues, key=lambda queue: queue.waits)
                 written = self._write(arrivals, batch)
             if written is None:
                 return False
             changes, batch = written
-            while untold:
-                untold[0].publish(changes, batch.applied_at)
-                del untold[0]
+            while unserved:
+                unserved[0].publish(changes, batch.applied_at)
+                del unserved[0]
         except BaseException:
-            if untold and self._is_committed(batch):
-                _fail(untold)
+            if unserved and self._is_committed(batch):
+                _fail(unserved)
             raise
         finally:
             if written is not None:
@@ -111,7 +111,7 @@ class FileWriter:
 
         Args:
             queue: The queue of the subscriber.
-            past: The changes of the past that the subscriber wants to see; None for none.
+            past: The changes of the past that the subscriber wants to see; None if it wants only new ones.
 
         Returns:
             The changes of the past, if they are wanted and there was a batch.
@@ -120,7 +120,7 @@ class FileWriter:
             StoreClosedError: The view is closed.
         """
         with self._subscribing:
-            with self._database.lend_reader():  # refuses where the view is closed
+            with self._database.lend_reader():  # raises if the view is closed
                 replay = None if past is None else self._replay(past)
             self._queues = [*self._live_queues(), queue]
         return replay
@@ -135,7 +135,7 @@ class FileWriter:
     def _write(
         self, arrivals: list[Arrival], batch: AppliedBatch
     ) -> tuple[list[RowChange], AppliedBatch] | None:
-        """Commit a batch; return its changes and its line, None if it was applied before."""
+        """Commit a batch; return its changes and its line, or None if it was applied before."""
         with self._database.lend_writer() as connection:
             # Another process may have applied it in the meantime.
             if connection.is_seen(batch.source, batch.batch_id):
@@ -191,9 +191,8 @@ class FileWriter:
 def _latest_time(arrivals: Iterable[Arrival], zone: dt.tzinfo, reached: int | None) -> int | None:
     """Return the latest event time in ms, `reached` included.
 
-    It is a function of its own: from 3.12 on, Python leaves the jump of a comprehension unguarded
-    by the `with` block around it, and the writer would keep its lock if it was interrupted just
-    there.
+    It must be a function of its own.  From 3.12 on, Python inlines comprehensions, and the `with` block
+    around one does not guard its jump: the writer would keep its lock if it was interrupted just there.
     """
     times = [to_ms(each.event_time, zone) for each in arrivals if each.event_time is not None]
     return max((each for each in [reached, *times] if each is not None), default=None)
@@ -201,7 +200,7 @@ def _latest_time(arrivals: Iterable[Arrival], zone: dt.tzinfo, reached: int | No
 
 def _fail(queues: list[Queue]) -> None:
     msg = (
-        "a subscriber must be told of whole batches, got one of which the writer was interrupted; "
+        "a subscriber must get whole batches, got a part of one, since the writer was interrupted; "
         "subscribe again from 'earliest'"
     )
     for queue in queues:
@@ -245,7 +244,7 @@ def write_batch(
     line = (*batch, connection.sums.of_line("batches", *batch))
     connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", line)
     connection.execute("DELETE FROM batches WHERE seq < ?", (oldest,))
-    # The rows before the oldest batch lead to a state that nobody can ask for.
+    # The rows before the oldest batch lead to a state that no query can ask for.
     connection.execute("DELETE FROM changes WHERE seq <= ?", (oldest,))
 
 
@@ -291,7 +290,7 @@ def _see(connection: Connection, source: str, batch_id: int) -> tuple[int, int]:
         How much the number of runs and the sum of their checksums grew.
     """
     first = last = batch_id
-    # The neighbours are compared here, as the next id need not be one of 64 bits.
+    # The neighbours are compared in Python: the id after the greatest has more than 64 bits.
     below = "WHERE source = ? AND first < ? ORDER BY first DESC LIMIT 1"
     above = "WHERE source = ? AND first > ? ORDER BY first LIMIT 1"
     gone = [run for run in connection.runs(below, source, batch_id) if run.last == batch_id - 1]
@@ -306,7 +305,7 @@ def _see(connection: Connection, source: str, batch_id: int) -> tuple[int, int]:
 
 # The queue of a subscriber
 #
-# Either side may wait, the writer for room and the subscriber for a change; both are woken when the
+# Either side may wait: the writer for room, and the subscriber for a change.  Both wake when the
 # queue ends.
 
 
@@ -339,7 +338,7 @@ class Queue:
 
     @property
     def waits(self) -> bool:
-        """True where publishing may wait for room."""
+        """True if publishing may wait for room."""
         return self._overflow == "block"
 
     def publish(self, changes: Iterable[RowChange], ts: int) -> None:
@@ -374,10 +373,10 @@ class Queue:
             self._moved.notify_all()
 
     def take(self, wait: float | None) -> Change | None:
-        """Return the next change; None if the queue has ended, or none came in time.
+        """Return the next change; None if the queue has ended, or if none comes in time.
 
         Raises:
-            QueueOverflowError: The queue has overflowed, and all that it held is taken.
+            QueueOverflowError: The queue has overflowed, and all changes that it held are taken.
             StateStoreError: The writer was interrupted.
             UserFunctionError: The condition raised an error.
         """
@@ -394,7 +393,7 @@ class Queue:
             return None
 
     def end(self) -> None:
-        """Add no more changes; those in the queue can still be taken."""
+        """Add no more changes; changes in the queue can still be taken."""
         with self._moved:
             self.ended = True
             self._moved.notify_all()
@@ -407,7 +406,7 @@ class Queue:
             self._moved.notify_all()
 
     def fail(self, error: Exception) -> None:
-        """Add no more changes; once those in the queue are taken, raise this error."""
+        """Add no more changes; once the changes in the queue are taken, `take` raises this error."""
         with self._moved:
             if not self.ended:
                 self._error = error

@@ -10,10 +10,10 @@
 
 Rules:
 
-* A batch is one transaction: its rows, the rows they replace and its id are written together or not
-  at all, so a batch that is sent again is recognised and ignored.
-* One thread at a time applies batches.  It publishes to subscribers after the commit and may wait
-  there for a slow one; readers, new subscribers and `close` never wait for it.
+* A batch is one transaction: its rows, the rows that they replace and its id are written together or not
+  at all.  So a batch that is sent again is recognised and ignored.
+* One thread at a time applies batches.  After the commit it publishes to subscribers, and may wait
+  for a slow one; readers, new subscribers and `close` never wait for that thread.
 * Readers see only what is committed.
 """
 
@@ -44,21 +44,21 @@ class MaterializedView(View):
 
     Args:
         name: The name of the view; it stays with the file.
-        key: The column of the key, or several.  The keys of one column are its plain values, those
-            of several are tuples.
-        order_by: The column, or several, by which plain rows of a key are ordered: a row whose
-            order is not greater than that of the row it would replace is dropped.  None means by
+        key: The column of the key, or several.  With one column a key is its plain value, with
+            several it is a tuple.
+        order_by: The column, or several, by which plain rows of a key are ordered.  A row is dropped if
+            its order is not greater than the order of the row that it would replace.  None means by
             arrival.  Changes are in order already, so it does not apply to them.
         path: A directory, in which the file has the view's name, or a file that ends in .db,
             .sqlite or .sqlite3.  It must be on a local disk: SQLite's WAL needs shared memory.
-        history: How many batches back, the last one included, `as_of` and
-            `changes(start="earliest")` can go.
+        history: The number of batches, the last one included, to which `as_of` and
+            `changes(start="earliest")` can go back.
         event_time: The column with the event time of a row, a datetime (a naive one in the
-            session's time zone, in UTC where there is no session) or ms since the epoch.  None
-            takes `order_by`, where that is one column of datetimes.
+            session's time zone, or in UTC without a session) or ms since the epoch.  None
+            takes `order_by`, if that is one column of datetimes.
         clock: Returns the time in ms since the epoch; None for the system's.
         verified: True checks the whole of an existing file when it is opened, which takes one to
-            two seconds for a million rows.  False checks only what is read, and a lookup may miss a
+            two seconds for a million rows.  False checks only rows that are read, and a lookup may miss a
             row that damage has hidden.
 
     Raises:
@@ -100,15 +100,15 @@ class MaterializedView(View):
             rows: Changes or plain rows: mappings, `Row`s or named tuples.
             batch_id: The id of the batch; a batch that was applied before is ignored, and its rows
                 are not read.
-            watermark: How far event time has come, in ms since the epoch or as a datetime; None if
-                the caller does not know.
+            watermark: The event time that the source has reached, in ms since the epoch or as a
+                datetime; None if it is unknown.
 
         Returns:
-            True if it was applied, False for a batch that was seen before.
+            True if it was applied, False if it had been applied before.
 
         Raises:
             NullKeyError: A row has no key.
-            StateValueError: A row, or the batch id, has no form that a view takes.
+            StateValueError: A row or the batch id has a form that no view takes.
             StoreClosedError: The view is closed.
         """
         number = check_id(self.name, batch_id)
@@ -117,25 +117,25 @@ class MaterializedView(View):
     def foreach_batch(self, df: BatchFrame, batch_id: int, source: str | None = None) -> None:
         """Apply a micro-batch, for `writeStream.foreachBatch`, or a static DataFrame.
 
-        Batch ids count per stream: a stream with a new checkpoint begins again at 0, and its
-        batches are not mistaken for those of the stream before.
+        Batch ids count per stream.  A stream with a new checkpoint begins again at 0, and its
+        batches are not mistaken for batches of the stream before.
 
         Args:
             df: Spark's DataFrame, whose rows are collected by the driver.
             batch_id: The id that Spark gives the batch.
             source: The name of the stream; None takes Spark's id, which stays with its checkpoint.
-                Over Spark Connect a name is needed where several streams run in a session.
+                Over Spark Connect a name is needed if several streams run in a session.
 
         Raises:
             DeclarationTypeError: `df` is not a DataFrame.
-            SparkSetupError: Over Spark Connect, the stream cannot be told from others.
+            SparkSetupError: Over Spark Connect, the stream cannot be distinguished from others.
             NullKeyError, StateValueError, StoreClosedError: As `apply`; Spark then fails the batch
                 and repeats it.
         """
         feed = Feed(df, source)
         number = check_id(self.name, batch_id)
-        # Also for a batch that was seen before: a stateful stream whose rows are not read fails its
-        # commit.
+        # Read even for a batch that was applied before: a stateful stream cannot commit a batch whose rows
+        # are not read.
         rows = feed.rows()
         self._writer.apply(
             rows, number, source=feed.source, zone=feed.zone, watermark=feed.watermark
@@ -162,8 +162,8 @@ class MaterializedView(View):
             where: Only changes of rows that meet this condition, in the forms that `query` takes.
                 A row that begins to meet it is an insert, and a row that ceases to meet it is a
                 delete.
-            start: "latest" for new changes only; "earliest" for the changes in the history first,
-                where the rows after the oldest batch come as inserts.
+            start: "latest" for new changes only; "earliest" for the changes in the history first.  Then
+                the rows after the oldest batch come as inserts.
             limit: Close after this many changes; None for no end.
             timeout: Stop iterating when no change comes for this long, a timedelta or seconds; the
                 iteration can go on later.  None waits forever.

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The merge of a staged batch into the tables of a view, in the writer's one transaction.
 
-The effect of a batch on a key is that of `final_row`, here as SQL over all keys at once:
+A batch has the same effect on a key as `final_row`, here in SQL over all keys at once:
 
-* Changes of a key: the last of them that puts or removes a row decides, or else the row that is
-  there; a later retraction of exactly that row removes it.
-* Plain rows of a key, in an ordered view: the first of the greatest order, if it is greater than
-  the order of the row that is there.
-* A key that has both is rare, and is left to `final_row` itself.
+* Changes of a key: the last one that puts or removes a row decides.  If there is none, the stored row stays.  A
+  later retraction of exactly the resulting row removes it.
+* Plain rows of a key, in an ordered view: the first row of the greatest order replaces the stored row, if its
+  order is greater.
+* Both for one key: this is rare, and is left to `final_row` itself.
 
-Rows are in the order of `place`: that of Spark's partitions, and within a partition that of
-arrival.
+Rows are in the order of `place`: by Spark's partitions, and within a partition by arrival.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Merge:
     receipts: Sequence[Receipt]
 
     def outcome(self, order_columns: Sequence[str], order_of: _OrderOf) -> None:
-        """Find out what changes, and write it to the temporary table `outcome`.
+        """Find the keys that change, and write them to the temporary table `outcome`.
 
         Raises:
             StateStoreError: Rows that were staged are gone.
@@ -123,7 +122,7 @@ class Merge:
             return cursor.fetchall() if cursor.description else []
 
     def _check_staged(self) -> None:
-        """Check that every row is there: a server that crashed has emptied unlogged tables."""
+        """Check that all staged rows exist: a server that has crashed empties unlogged tables."""
         found = dict(self._run(COUNTS))
         for receipt in self.receipts:
             if found.get(receipt.token, 0) != receipt.rows:
@@ -205,7 +204,7 @@ def _lists(columns: Sequence[str]) -> dict[str, sql.Composable]:
 
 # The SQL of a merge; `Merge` runs it, and fills in the braces
 
-# Room for 2**40 rows in a partition; the order of `tokens` is that of the partitions.
+# Room for 2**40 rows in a partition; `tokens` are in the order of the partitions.
 STAGED: Final = """SELECT (t.n << 40) + s._position AS _place, s.* FROM {staging} s
     JOIN unnest(%(tokens)s::bigint[]) WITH ORDINALITY t(token, n) ON s._token = t.token"""
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a PostgreSQL server is, how to log in, and what its errors mean.
+"""The connection to a PostgreSQL server, and the translation of its errors.
 
-A password is never shown.  An error of PostgreSQL becomes one of ours, which says whose fault it is
+A password is never shown.  An error of PostgreSQL becomes one of ours, which says what is wrong
 and what to do.
 """
 
@@ -29,7 +29,7 @@ __all__ = ["Conninfo", "translate_error"]
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
 _DEFAULTS: dict[str, Any] = {
     "connect_timeout": 10,
-    # A server that vanished is noticed within half a minute or so.
+    # So a server that has vanished is noticed within about half a minute.
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -98,11 +98,11 @@ class Conninfo:
             raise self.make_error(error) from None
 
     def make_error(self, error: Exception, *, writing: bool = False) -> Exception:
-        """Make an error of ours from one of psycopg's, without passwords.
+        """Translate an error of psycopg into one of ours, without passwords.
 
         Args:
             error: The error that psycopg raised.
-            writing: True where the caller's rows were being written.
+            writing: True if the error came while rows of the caller were written.
         """
         return translate_error(
             error, f"view {self._view!r} in {self.masked!r}", self._hide, writing=writing
@@ -121,7 +121,7 @@ class Conninfo:
 
 
 DATA_FAULTS = (psycopg.DataError, errors.ProgramLimitExceeded, errors.InvalidColumnReference)
-"""The server's errors for values that it cannot take."""
+"""The server's errors for values that it cannot store."""
 
 _REMEDIES: list[tuple[type[Exception], str]] = [
     (errors.InvalidPassword, "give the password by PGPASSFILE or a service, wherever it runs"),
@@ -144,13 +144,13 @@ _REMEDIES: list[tuple[type[Exception], str]] = [
 def translate_error(
     error: Exception, what: str, hidden: Callable[[str], str], *, writing: bool
 ) -> PyflinklikeError:
-    """Make an error of ours from one of psycopg's.
+    """Translate an error of psycopg into one of ours.
 
     Args:
         error: The error that psycopg raised.
-        what: The view and where it is, for the message.
-        hidden: Takes passwords out of a text.
-        writing: True where the caller's rows were being written.
+        what: The view and its server, for the message.
+        hidden: Replaces the passwords in a text.
+        writing: True if the error came while rows of the caller were written.
     """
     text = hidden(_text_of(error))
     if writing and isinstance(error, DATA_FAULTS):

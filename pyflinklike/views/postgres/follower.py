@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A subscription to a view in PostgreSQL: it reads the batches that it has not seen.
 
-The database holds them for every process, for as long as the view's history is.  So a slow
-subscriber makes nobody wait, and a subscriber that falls behind the history gets an error.
+The database holds the batches of the view's history, for subscribers in any process.  So neither the writer nor
+other subscribers wait for a slow one, and a subscriber that falls behind the history gets an error.  A
+notification (`NOTIFY`) wakes subscribers after each batch; on a standby, which has no notifications, they poll.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pyflinklike.views.view_storage import RowChange
 
 __all__ = ["Follower"]
 
-_POLL_SECONDS = 0.5  # where no notification comes, and until a close is noticed
+_POLL_SECONDS = 0.5  # if no notification comes, and until a close is noticed
 
 
 class Follower:
@@ -61,10 +62,10 @@ class Follower:
         return self._closed
 
     def take(self, wait: float | None) -> Change | None:
-        """Return the next change; None if there will be none, or none came in time.
+        """Return the next change; None if no more will come, or if none comes in time.
 
         Args:
-            wait: The longest wait in seconds; None for no end.
+            wait: The longest wait in seconds; None waits for ever.
 
         Raises:
             QueueOverflowError: The history no longer has the next batch.
@@ -75,7 +76,7 @@ class Follower:
             try:
                 return self._take(wait)
             except Exception:
-                self.close()  # or the next change would hide that one is missing
+                self.close()  # else the iteration could go on, and nothing would show that a change is missing
                 raise
             finally:
                 if self._closed:
@@ -108,7 +109,7 @@ class Follower:
         self._ended.set()
 
     def close(self) -> None:
-        """Give no more changes: the subscriber is gone."""
+        """Return no more changes: the subscriber is gone."""
         self._closed = True
         self._ended.set()
         # A thread that waits for a notification closes the listener itself, soon.
@@ -166,7 +167,7 @@ class Follower:
         try:
             for _ in listener.notifies(timeout=seconds, stop_after=1):
                 pass
-        except psycopg.Error:  # closed, or the server is gone, which the next read tells
+        except psycopg.Error:  # closed, or the server is gone; the next read reports it
             self._listener = None
             self._ended.wait(seconds)
 
@@ -177,20 +178,20 @@ class Follower:
                 channel = sql.Identifier(self._database.about.channel)
                 connection.execute(sql.SQL("LISTEN {}").format(channel))
                 self._listener = connection
-            except psycopg.Error:  # a standby: there we ask now and then
+            except psycopg.Error:  # a standby has no notifications, so we poll
                 self._can_listen = False
                 connection.close()
         return self._listener
 
     def _make_overflow_error(self) -> QueueOverflowError:
         name = self._database.names.view
-        msg = f"a subscriber of view {name!r} must keep up, got behind the batches that its history has"
+        msg = f"a subscriber of view {name!r} must keep up, got one that has fallen behind the view's history"
         return QueueOverflowError(f"{msg}; raise history, or subscribe again from 'earliest'")
 
     def _make_went_back_error(self, seq: int) -> StateStoreError:
         msg = (
-            f"view {self._database.names.view!r}: a subscriber must be told of later batches only, "
-            f"got {seq} applied after {self._seq}: the database was restored from an older copy"
+            f"view {self._database.names.view!r}: batches must never go back, "
+            f"got {seq} after {self._seq}: the database was restored from an older copy"
         )
         return StateStoreError(f"{msg}; subscribe again from 'earliest'")
 

@@ -2,11 +2,11 @@
 """The tables of a view in PostgreSQL: its many readers, and its one writer.
 
 A batch is one transaction: its changes, the rows that these replace and its id.  The server logs it
-before `apply` returns (`synchronous_commit`, which we turn on where it is off).
+before `apply` returns (`synchronous_commit`; if it is off, we turn it on).
 
 The writer's connection holds an advisory lock for as long as the view writes, and all writes go
-over this connection.  So a writer that lost the lock has lost its transaction as well, and no other
-writer can have come between.
+over this connection.  A writer that loses the lock loses its transaction as well.  So no other
+writer can come between.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class PostgresDatabase:
     """The tables of an open view; made if they do not exist.
 
     Args:
-        conninfo: Where the server is.
+        conninfo: The address of the server, with the login.
         names: The names of the tables.
         key_columns: The key columns of the view.
         order_columns: The columns by which the view is ordered.
-        columns: The columns that SQL sees, where they are declared; made with the tables.
+        columns: The columns that SQL sees, if they are declared; made with the tables.
         patience: How long to wait for another writer to end, in ms.
 
     Raises:
@@ -79,7 +79,7 @@ class PostgresDatabase:
         with self._translate_errors(), self.conninfo.connect("opening") as connection:
             about = read_about(connection, self.names, *columns)
             if about is None:
-                # Another process may be making the tables: all wait here for the first.
+                # Another process may be making the tables, so all processes wait here for the first.
                 name = self.names.table().as_string(connection)
                 connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
                 about = read_about(connection, self.names, *columns)
@@ -108,7 +108,7 @@ class PostgresDatabase:
             yield PostgresSnapshot(connection, self.names, self.about.identity)
 
     def _check_identity(self, connection: psycopg.Connection[Any]) -> None:
-        """Check that nobody has dropped the tables and made others of that name."""
+        """Check that the tables have not been dropped and replaced by others of that name."""
         found = connection.execute(self.names.sql("SELECT identity FROM {about}")).fetchall()
         if found != [(self.about.identity,)]:
             msg = f"view {self.names.view!r}: its tables must stay, got others of that name"
@@ -185,10 +185,10 @@ _LOCKS = 0x7066_6C76  # "pflv", so that no other program locks the same
 
 
 class ReaderSession:
-    """A connection for one thread at a time, made anew where the server has closed it.
+    """A connection for one thread at a time, made anew if the server has closed it.
 
     Args:
-        conninfo: Where the server is.
+        conninfo: The address of the server, with the login.
     """
 
     def __init__(self, conninfo: Conninfo) -> None:
@@ -209,7 +209,7 @@ class ReaderSession:
         """Begin a transaction that sees one state and writes nothing.
 
         Args:
-            begin: Reads something; called once more if the connection was dead.
+            begin: Reads from the connection; called once more if the connection was dead.
         """
         try:
             try:
@@ -232,7 +232,7 @@ class WriterSession:
     """The connection of the one writer of a view, made when it is first needed.
 
     Args:
-        conninfo: Where the server is.
+        conninfo: The address of the server, with the login.
         what: The view, for messages.
         lock: The number that the writer locks.
         patience: How long to wait for another writer to end, in ms.
@@ -270,7 +270,7 @@ class WriterSession:
     def close(self) -> None:
         """Free the lock, and close the connection."""
         if self._connection is not None:
-            # When a connection is gone, the server frees its locks some time later only.
+            # The server frees the locks of a closed connection only some time later.
             with suppress(psycopg.Error):
                 self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._disconnect()
@@ -285,7 +285,7 @@ class WriterSession:
         for setting, value in (
             ("application_name", name),
             ("lock_timeout", f"{self._patience}ms"),
-            # A killed writer's last statement ends soon, and does not run to its end.
+            # So that the last statement of a killed writer is cancelled soon.
             ("client_connection_check_interval", "5s"),
         ):
             with suppress(psycopg.errors.UndefinedObject):  # before PostgreSQL 14
@@ -317,5 +317,5 @@ _HOLDER = """SELECT application_name, coalesce(host(client_addr), 'this machine'
 
 
 def _add_sign(number: int) -> int:
-    """Return the number of a table as an int of 32 bits, since locks have signed numbers."""
+    """Return the number of a table as a signed int of 32 bits, as numbers of locks are."""
     return number - (1 << 32) if number >= 1 << 31 else number

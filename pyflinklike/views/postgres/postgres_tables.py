@@ -13,8 +13,8 @@
 A row as of a batch is the row before its first later change or, if there is none, the row as it is
 now.  The changes of the oldest batch are stored, too, for subscribers.
 
-Each row is compared with its checksum, and each read of all rows with the number of rows and the
-sum that the last batch stores: so a row that someone changed or deleted by SQL is not served.
+Each row is compared with its checksum.  Each read of all rows is compared with the number of rows and the
+sum that the last batch stores.  So a row that was changed or deleted by SQL is never returned.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class About:
 
     Args:
         identity: The identity of the tables, which is part of all checksums.
-        lock: The number that the writer locks: that of a table in this database.
+        lock: The number that the writer locks: the number of a table in this database.
     """
 
     identity: int
@@ -178,10 +178,10 @@ def read_about(
     key_columns: tuple[str, ...],
     order_columns: tuple[str, ...],
 ) -> About | None:
-    """Read what the tables say of themselves; return None if there are no tables.
+    """Read the tables' description of themselves; return None if there are no tables.
 
     Raises:
-        IncompatibleStateError: The tables are another program's, or this view's by another key or
+        IncompatibleStateError: The tables belong to another program, or have another key or
             order.
         CorruptStateError: The tables have another format.
     """
@@ -200,7 +200,7 @@ def read_about(
         raise IncompatibleStateError(f"{msg}; choose another name or schema")
     lines = connection.execute(names.sql("SELECT * FROM {about}")).fetchall()
     if len(lines) != 1 or lines[0][0] != _FORMAT:
-        msg = f"{what} must say once that it is of format {_FORMAT}, got {lines}"
+        msg = f"{what} must have one line of format {_FORMAT} in __about, got {lines}"
         raise CorruptStateError(f"{msg}; use the pyflinklike that wrote it, or restore it")
     _, keys, orders, _, identity = lines[0]
     for name, stored, given in (("key", keys, key_columns), ("order_by", orders, order_columns)):
@@ -250,10 +250,10 @@ def add_columns(
     wanted: Mapping[str, str],
     key_columns: tuple[str, ...],
 ) -> dict[str, str]:
-    """Add the columns that a view lacks, with an index once it has all of its key.
+    """Add the columns that a view lacks, and an index once it has all key columns.
 
     Returns:
-        All columns that the view has then, with their types.
+        All columns that the view has afterwards, with their types.
 
     Raises:
         IncompatibleStateError: The view has a column of that name with another type.
@@ -286,10 +286,9 @@ def checksum_of(identity: int, key: bytes, row: bytes) -> int:
     """Return the checksum of a row.
 
     Args:
-        identity: The identity of the view's tables: a row of other tables does not pass for one of
-            these.
-        key: The encoded key.
-        row: The encoded row.
+        identity: The identity of the view's tables, so that a row of other tables does not match.
+        key: The encoded key of the row.
+        row: The row as it is stored, encoded.
     """
     return crc32(row, crc32(key, crc32(b"%d %d" % (identity, len(key)))))
 

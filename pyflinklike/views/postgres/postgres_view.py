@@ -51,22 +51,22 @@ class _Secret(str):
 class PostgresView(View):
     """A durable table by key, in PostgreSQL, fed by batches that the executors write.
 
-    It is queried as a `MaterializedView` is.  Any number of processes on any machines may read it;
-    one at a time writes.  The rows are in the table of its name, where SQL sees their columns.
+    It has the queries of a `MaterializedView`.  Any number of processes on any machines may read it, but
+    only one at a time may write.  The rows are in the table of its name, where SQL sees their columns.
 
     Args:
         name: The name of the view and of its table; at most 37 bytes.
         key: The column of the key, or several.
         order_by: The column, or several, by which plain rows of a key are ordered, as for a
             `MaterializedView`; it stays with the tables.
-        conninfo: Where the server is, as libpq takes it: a URI, or keywords and values.  It goes to
-            the executors; parts that it leaves out, as `service=...`, passfile or PGPASSWORD, they
-            look up where they run.
-        schema: The schema of PostgreSQL, which has to exist.
+        conninfo: The address of the server, as libpq takes it: a URI, or keywords and values.  It is sent
+            to the executors.  They look up the parts that it leaves out (`service=...`, passfile,
+            PGPASSWORD) on their own machines.
+        schema: The schema of PostgreSQL, which must exist.
         columns: The columns that SQL sees: names, and types of PostgreSQL.  None takes them from
             the first DataFrame, and adds further columns of later ones.
-        history: How many batches back, the last one included, `as_of`, subscribers and
-            `changes(start="earliest")` can go.
+        history: The number of batches, the last one included, to which `as_of`, subscribers and
+            `changes(start="earliest")` can go back.
         event_time: The column with the event time of a row, as for a `MaterializedView`.
         clock: Returns the time in ms since the epoch; None for the system's.
         allow_gaps: True permits a stream to go on although earlier batches are not in the database.
@@ -76,7 +76,7 @@ class PostgresView(View):
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
         SparkSetupError: psycopg is not installed.
         CorruptStateError: The tables have another format.
-        IncompatibleStateError: The tables are another program's, or have another key or order.
+        IncompatibleStateError: The tables belong to another program, or have another key or order.
         StateStoreError: There is no server, it does not let us in, or it cannot make the tables.
     """
 
@@ -127,23 +127,23 @@ class PostgresView(View):
     def apply(
         self, rows: Iterable[Any], batch_id: int, *, watermark: int | dt.datetime | None = None
     ) -> bool:
-        """Apply a batch of this process's: all of it, durably, or nothing.
+        """Apply a batch of rows in this process: all of it, durably, or nothing.
 
         Args:
             rows: Changes or plain rows: mappings, `Row`s or named tuples.
             batch_id: The id of the batch; a batch that was applied before is ignored, and its rows
                 are not read.
-            watermark: How far event time has come, in ms since the epoch or as a datetime; None if
-                the caller does not know.
+            watermark: The event time that the source has reached, in ms since the epoch or as a
+                datetime; None if it is unknown.
 
         Returns:
-            True if it was applied, False for a batch that was seen before.
+            True if it was applied, False if it had been applied before.
 
         Raises:
             NullKeyError: A row has no key.
-            StateValueError: A row, or the batch id, has no form that a view takes, or a column
+            StateValueError: A row or the batch id has a form that no view takes, or a column
                 cannot hold a value.
-            StateStoreError: Another process writes to the view, or the server cannot.
+            StateStoreError: Another process writes to the view, or the server cannot write.
             StoreClosedError: The view is closed.
         """
         return self._writer.apply(rows, check_id(self.name, batch_id), watermark)
@@ -154,8 +154,8 @@ class PostgresView(View):
         Each partition is copied by the executor that has it; the driver sees no rows.
 
         Args:
-            df: Spark's DataFrame.
-            batch_id: The id that Spark gives the batch.  The ids of a stream have to follow one
+            df: Spark's DataFrame, whose rows the executors copy.
+            batch_id: The id that Spark gives the batch.  The ids of a stream must follow one
                 another.
             source: The name of the stream, as for a `MaterializedView`.
 
@@ -171,7 +171,7 @@ class PostgresView(View):
     def _subscribe(self, wanted: RowFilter, is_latest: bool) -> tuple[ChangeSource, None]:
         from pyflinklike.views.postgres.follower import Follower
 
-        # They wait in the database, so a slow subscriber makes no writer wait.
+        # Changes wait in the database, so the writer never waits for a slow subscriber.
         follower = Follower(self._database, wanted, is_latest=is_latest)
         self._followers.add(follower)
         return follower, None
@@ -179,7 +179,7 @@ class PostgresView(View):
     # Closing
 
     def close(self) -> None:
-        """Close the connections, and end all subscriptions; changes they read can be taken."""
+        """Close the connections, and end all subscriptions; changes that they have read can be taken."""
         for follower in list(self._followers):
             follower.end()
         self._database.close()
@@ -197,7 +197,7 @@ def check_psycopg() -> None:
         SparkSetupError: psycopg is not installed, or lacks libpq.
     """
     try:
-        import psycopg  # noqa: F401 - only whether it is there
+        import psycopg  # noqa: F401 - only to see whether it is installed
     except ImportError as error:
         msg = (
             f"a PostgresView needs the package psycopg, got {str(error).splitlines()[0]}; "

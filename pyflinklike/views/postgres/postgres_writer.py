@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The writer of a view in PostgreSQL: it stages a batch, and applies it in one transaction.
 
-A batch may be killed between any two of these steps without harm, for only the fourth changes the
+The process may be killed between any two of these steps without harm, since only the fourth changes the
 view:
 
 1. The batch is looked up among the batches that were seen.
-2. A staging table is made, under a name that nobody else has.
+2. A staging table is made, under a random name.
 3. The partitions are copied into it.
 4. One transaction applies it, writes its id and notifies subscribers.
-5. The staging table is dropped; not in the transaction, which would have to wait for a task that
-   lost a race and still copies.
+5. The staging table is dropped.  This is not part of the transaction, which would have to wait for a task
+   that lost a race and still copies.
 
-A staging table that is left is dropped when the next batch begins.
+If a staging table is left, it is dropped when the next batch begins.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class PostgresWriter:
         feed = Feed(df, source)
         with self.database.lend_writer() as connection:
             if self._is_seen(connection, feed.source, batch_id):
-                # A stateful stream whose batch is not read cannot commit it.
+                # A stateful stream cannot commit a batch that is not read.
                 df.mapInArrow(drain, RECEIPT).collect()
                 return False
             self._check_gap(connection, feed.source, batch_id)
@@ -131,7 +131,7 @@ class PostgresWriter:
         """Refuse a batch of a stream after batches that the database does not have.
 
         A stream never sends an acknowledged batch again.  So if the database was restored from an
-        older copy, the batches since are lost unless somebody is told.
+        older copy, the batches since then would be missing without notice.
         """
         last = self._snapshot(connection).last_of(source)
         if self.allow_gaps or not source or batch_id <= (-1 if last is None else last) + 1:
@@ -196,13 +196,13 @@ def open_view(
     allow_gaps: bool,
     patience: int,
 ) -> tuple[PostgresDatabase, PostgresWriter]:
-    """Open the tables of a view, and make its writer; the arguments are those of `PostgresView`.
+    """Open the tables of a view, and make its writer; the arguments are as for `PostgresView`.
 
     Args:
-        conninfo: Where the server is.
+        conninfo: The address of the server, with the login.
         schema: The schema of PostgreSQL that has the tables.
         incoming: Reads the rows of the view.
-        columns: The columns that SQL sees; None where they are not declared.
+        columns: The columns that SQL sees; None if they are not declared.
         history: The length of the history in batches.
         clock: Returns the time in ms since the epoch.
         allow_gaps: True permits a stream to skip batch ids.

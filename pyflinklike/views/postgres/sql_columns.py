@@ -2,8 +2,8 @@
 """The columns that SQL sees: their types, and their values for a row.
 
 A read through a view decodes `_row`, which holds the row bit by bit.  The columns are for queries
-by SQL.  A value that PostgreSQL cannot hold is only similar there: a NUL in a text is U+FFFD, a NaN
-inside JSON is the text "NaN".
+by SQL.  If PostgreSQL cannot hold a value, the column has a similar one: U+FFFD for a NUL in a
+text, the text "NaN" for a NaN inside JSON.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_types(view: str, columns: Any) -> dict[str, str]:
     Raises:
         DeclarationTypeError: The argument is not a mapping of names to types.
         DeclarationValueError: A type cannot be one of PostgreSQL's.
-        StateValueError: A name cannot be that of a column.
+        StateValueError: A name cannot name a column.
     """
     texts = isinstance(columns, Mapping) and all(
         isinstance(each, str) for pair in columns.items() for each in pair
@@ -88,7 +88,7 @@ def types_of(view: str, schema: Mapping[str, Any], key_columns: tuple[str, ...])
 def _of_key(
     fields: Mapping[str, Any], of_row: Mapping[str, Any], key_columns: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return the types of the key columns, wherever a row has them."""
+    """Return the types of the key columns, from the row, its field `key` or its value."""
     if set(key_columns) <= fields.keys():
         return {name: fields[name] for name in key_columns}
     whole = fields.get("key")
@@ -122,8 +122,8 @@ def project(
     """Return the values of the columns for a row.
 
     Args:
-        row: The row as it was put in; a `Failure`, or None for a row that is deleted, has only the
-            key.
+        row: The row as it was put in.  For a `Failure`, or None for a deleted row, only the key columns
+            have values.
         key: The key of the row, decoded.
         columns: The columns of the view, and their types.
         key_columns: The key columns of the view.
@@ -165,7 +165,7 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in types that JSON has."""
+    """Return a value with only the types that JSON has."""
     if isinstance(value, Mapping):
         return {_name(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The staging table of a batch, into which the executors copy its rows.
 
-A staging table belongs to one attempt at a batch.  Every attempt at a partition copies under a
-random token, in a transaction of its own, and its receipt returns the token to the driver.  Rows of
-attempts that failed, or that lost a race, are there under tokens that nobody knows.
+A staging table belongs to one attempt at a batch.  Spark may run several attempts at a partition, one after the
+other or at the same time.  Each attempt copies its rows under a random token, in a transaction of its own, and
+returns the token to the driver in its receipt.  Spark passes on only one receipt per partition.  So the driver
+never reads the rows of attempts that failed or lost a race: it does not know their tokens.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ __all__ = ["RECEIPT", "Receipt", "Stager", "StagingTask", "create_staging", "dra
 
 
 PLAIN, PUT, REMOVE, RETRACT = range(4)
-"""The effect of a staged row; in a view without an order, a plain row is put."""
+"""The effects of staged rows; in a view without an order, a plain row counts as put."""
 
-RECEIPT = "token long, rows long, reached long, kinds string, fault string, told string"
+RECEIPT = "token long, rows long, reached long, kinds string, fault string, message string"
 """The columns of receipts, for Spark."""
 
 _RECEIPT = pa.schema(
     [(name, pa.int64()) for name in ("token", "rows", "reached")]
-    + [(name, pa.string()) for name in ("kinds", "fault", "told")]
+    + [(name, pa.string()) for name in ("kinds", "fault", "message")]
 )
 # Not logged, which is faster: if a crash empties the table, the batch is sent again.
 _STAGING = """CREATE UNLOGGED TABLE {staging} (_token bigint, _position bigint, _kind int,
@@ -60,9 +61,9 @@ class Receipt(NamedTuple):
         token: The token of its rows.
         rows: How many rows it copied.
         reached: The greatest event time, in ms since the epoch; None if no row has one.
-        kinds: The kinds of values that the parts of orders compare with, as JSON.
+        kinds: The kinds of values in the parts of orders, as JSON; only values of one kind compare.
         fault: The class of the error that a row caused; None if there is none.
-        told: The message of that error.
+        message: The text of that error; None if there is none.
     """
 
     token: int
@@ -70,12 +71,12 @@ class Receipt(NamedTuple):
     reached: int | None
     kinds: str
     fault: str | None = None
-    told: str | None = None
+    message: str | None = None
 
     def check(self) -> None:
         """Raise the error that a row caused, if there is one."""
         if self.fault is not None:
-            raise getattr(errors, self.fault, StateValueError)(self.told)
+            raise getattr(errors, self.fault, StateValueError)(self.message)
 
 
 def create_staging(
@@ -95,7 +96,7 @@ class Stager:
     Args:
         names: The names of the view's tables.
         table: The staging table's name.
-        incoming: Reads the rows.
+        incoming: Reads the rows of the view.
         columns: The columns that SQL sees, and their types.
         identity: The identity of the view's tables.
     """
@@ -172,7 +173,7 @@ class Stager:
 
 
 def _note(order: tuple[Any, ...], kinds: dict[str, list[str]]) -> None:
-    """Note the kinds of values that the parts of an order compare with, each once."""
+    """Note the kinds of values in the parts of an order, each kind once."""
     for at, kind in enumerate(kinds_of(order)):
         if kind is not None:
             known = kinds.setdefault(str(at), [])
@@ -186,7 +187,7 @@ class StagingTask:
 
     Args:
         stager: Copies into the staging table.
-        conninfo: Where the server is.
+        conninfo: The address of the server, with the login.
         time_zone: The name of the session's time zone.
     """
 
@@ -201,7 +202,7 @@ class StagingTask:
         yield _batch_of(self._attempt(lambda one: self.stager.copy(one, rows, zone)))
 
     def _attempt(self, copy: Callable[[psycopg.Connection[Any]], Receipt]) -> Receipt:
-        """Return the receipt, also for refused rows: a second attempt would be refused, too."""
+        """Return the receipt, even if a row is refused, since a second attempt would be refused, too."""
         with self.conninfo.connect("task") as connection:
             try:
                 receipt = copy(connection)
@@ -217,7 +218,7 @@ class StagingTask:
 
 
 def drain(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read a partition and drop it: a stateful stream whose batch is not read cannot commit it."""
+    """Read a partition and drop it: a stateful stream cannot commit a batch that is not read."""
     for _ in batches:
         pass
     yield from ()
@@ -233,7 +234,7 @@ def _batch_of(receipt: Receipt) -> pa.RecordBatch:
 
 # The order of a row, as bytes that compare in PostgreSQL as `is_newer` compares in Python
 #
-# The key codec tells 1 and 1.0 apart, but orders compare by value.  So a number is written as its
+# The key codec distinguishes 1 and 1.0, but orders compare by value.  So a number is written as its
 # floor and the decimal digits of the rest, which are exact for every float.
 
 
@@ -254,7 +255,7 @@ def order_bytes(order: tuple[Any, ...]) -> bytes:
 
 
 def kinds_of(order: tuple[Any, ...]) -> list[str | None]:
-    """Return for each part the kind of values it compares with; None for a part that is None."""
+    """Return for each part the kind of values that it compares with; None for a part that is None."""
     return [None if part is None else _kind(plain(part)) for part in order]
 
 

@@ -83,7 +83,7 @@ def test_what_is_declared_wrongly_is_refused_with_the_remedy(tmp_path):
     """When it is declared."""
     with pytest.raises(DeclarationTypeError, match="give for example a FileSource"):
         HybridSource.builder("x")
-    with pytest.raises(DeclarationValueError, match="but the last one end, got another one behind"):
+    with pytest.raises(DeclarationValueError, match="but the last one end, got another one after"):
         HybridSource.builder(Endless()).add_source(Endless())
     with pytest.raises(DeclarationValueError, match="give one type, got Long and then String"):
         HybridSource.builder(NumberSequenceSource(1, 2)).add_source(lines_of(tmp_path))

@@ -194,7 +194,7 @@ def test_an_operator_without_a_uid_keeps_its_place(tmp_path):
     stopped_after(lambda env: totals(env, uid=None), 2, tmp_path / "savepoint")
 
     assert TOTALS[2:] == collected(lambda env: totals(env, uid=None), tmp_path / "savepoint")
-    told = r"got 'Keyed-1' \(OtherTotal\) where there was Total; give the operator uid\('Keyed-1'\)"
+    told = r"got 'Keyed-1' \(OtherTotal\), but the savepoint has Total; give the operator uid\('Keyed-1'\)"
     with pytest.raises(IncompatibleStateError, match=told):
         collected(lambda env: totals(env, OtherTotal, uid=None), tmp_path / "savepoint")
     # The uid says that it is the same one.

@@ -582,7 +582,7 @@ NUMBERS = OutputTag("numbers", Types.INT())
         ),
         (
             lambda texts: texts.key_by(lambda text: text, Types.INT()).process(Where()),
-            "what the key selector gives does not fit the key_type of key_by",
+            "the key that the key selector returns does not fit the key_type of key_by",
         ),
     ],
 )

@@ -346,7 +346,7 @@ def endless(env, strategy, function):
     [
         (
             WatermarkStrategy.no_watermarks,
-            r"woken by (event|processing) time and were by (event|p)",
+            r"wake by (event|processing) time, and by (event|p)",
         ),
         (WatermarkStrategy.for_monotonous_timestamps, "processing-time timers beside event time"),
     ],
@@ -465,9 +465,9 @@ def test_a_path_to_recover_from_must_be_the_jobs_own(tmp_path):
     own.leave(is_over=False)
     key = "execution.state-recovery.path"
 
-    with pytest.raises(SparkSetupError, match="where no job was"):
+    with pytest.raises(SparkSetupError, match="which does not exist"):
         run(keyed(environment(tmp_path, **{key: str(own.path)})))
-    with pytest.raises(SparkSetupError, match="where neither is"):
+    with pytest.raises(SparkSetupError, match="which is neither"):
         run(keyed(environment(tmp_path, **{key: str(tmp_path / "x")})))
     run(job)
     run(keyed(environment(tmp_path, **{key: str(own.path)})))

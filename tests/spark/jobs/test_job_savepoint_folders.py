@@ -466,7 +466,7 @@ def test_a_generator_without_an_end_goes_nowhere(tmp_path):
         source = DataGeneratorSource(str, rate_limiter_strategy=RateLimiterStrategy.per_second(5))
         return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
 
-    with pytest.raises(SparkSetupError, match="does not go on where a savepoint was taken"):
+    with pytest.raises(SparkSetupError, match="cannot go on from a savepoint"):
         Folder(tmp_path, program, {"offset": "5"})
 
 
@@ -481,7 +481,7 @@ def test_a_position_of_another_kind_of_source_is_refused(tmp_path, savepoint):
     stopped_after(lambda each: totals_of(each, "source"), 2, tmp_path / "named")
     settings = env._program._settings(env._program.graph(), None)
 
-    with pytest.raises(IncompatibleStateError, match="got a NumberSequenceSource where there was"):
+    with pytest.raises(IncompatibleStateError, match="got a NumberSequenceSource for the position"):
         begin_with(open_savepoint(tmp_path / "named"), env._program.graph(), settings)
     assert node.uid == "source"
 

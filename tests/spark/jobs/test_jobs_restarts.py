@@ -246,7 +246,7 @@ def test_a_job_whose_folder_is_on_another_file_system(spark, tmp_path):
     until(tmp_path, 7)
     third.cancel().result()
     (tmp_path / "remote" / "deep").rename(tmp_path / "remote" / "moved")
-    with pytest.raises(SparkSetupError, match="a job's folder goes on where it began"):
+    with pytest.raises(SparkSetupError, match="a job's folder cannot be moved"):
         started(tmp_path, **{"execution.checkpointing.dir": "viewfs://cluster/jobs/moved"})
 
     expected = ["a 1", "a 2", "a 3", "a 4", "b 1", "c 1", "d 1"]

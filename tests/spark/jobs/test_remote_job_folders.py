@@ -281,11 +281,11 @@ def test_of_two_that_write_a_record_at_once_one_is_refused(remote):
     assert {"n": 0} == read_json(other)
     write_json(one, {"n": 1})
 
-    with pytest.raises(SparkSetupError, match="written by one run at a time, got another one"):
+    with pytest.raises(SparkSetupError, match="written by one run at a time, got another run"):
         write_json(other, {"n": 2})
     write_json(one, {"n": 3})
     write_json(one, {"n": 4})
-    with pytest.raises(SparkSetupError, match="written by one run at a time, got another one"):
+    with pytest.raises(SparkSetupError, match="written by one run at a time, got another run"):
         write_json(other, {"n": 2})
 
     assert {"n": 4} == read_json(path)
@@ -316,9 +316,7 @@ def test_a_folder_that_was_moved_is_refused(remote):
         remote.files.create(to, remote.files.read(each))
 
     moved = JobFolder(job().settings, RemotePath(remote, "s3a://bucket/jobs"), driver(0))
-    with pytest.raises(
-        SparkSetupError, match=r"goes on where it began, got 's3a://bucket/jobs/.*'hdfs:"
-    ):
+    with pytest.raises(SparkSetupError, match=r"cannot be moved, got 's3a://bucket/jobs/.*'hdfs:"):
         begun(moved)
     moved.leave(is_over=False)
 

@@ -147,7 +147,7 @@ def test_a_folder_that_is_gone_is_an_error(tmp_path):
     source.look(0)
     (tmp_path / "in").rmdir()
 
-    with pytest.raises(SparkSetupError, match="reads files that are there"):
+    with pytest.raises(SparkSetupError, match="reads files that exist"):
         source.look(INTERVAL)
 
 

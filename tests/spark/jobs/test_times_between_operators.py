@@ -156,7 +156,7 @@ def test_ways_with_and_without_new_times_are_refused_where_they_meet():
 
     refuse_what_is_missing(job_collected(folded))
     with pytest.raises(
-        SparkSetupError, match=r"on one of several ways to another one.*behind the union"
+        SparkSetupError, match=r"on one of several ways to another one.*after the union"
     ):
         refuse_what_is_missing(job_collected(meeting))
 
