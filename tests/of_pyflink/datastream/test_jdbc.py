@@ -328,7 +328,7 @@ def test_what_is_declared_wrongly_is_refused_with_the_remedy(tmp_path):
         JdbcSink.sink("?", Types.INT(), lite)
     with pytest.raises(DeclarationTypeError, match="a statement is text"):
         JdbcSink.sink(None, PAIR, lite)
-    with pytest.raises(DeclarationTypeError, match="JdbcSink.sink takes JdbcConnectionOptions"):
+    with pytest.raises(DeclarationTypeError, match=r"JdbcSink\.sink takes JdbcConnectionOptions"):
         JdbcSink.sink(INSERT, PAIR, "jdbc:sqlite:x")
     with pytest.raises(DeclarationValueError, match="call with_url"):
         JdbcConnectionOptions.JdbcConnectionOptionsBuilder().build()
