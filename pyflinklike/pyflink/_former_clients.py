@@ -120,7 +120,7 @@ class FlinkKafkaConsumerBase(SourceMaker):
 
 
 class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
-    """A consumer of topics, as PyFlink's; PyFlink itself calls it deprecated.
+    """A consumer of topics, as in PyFlink, which deprecates it.
 
     Args:
         topics: The name of a topic, or a list of names.
@@ -202,7 +202,7 @@ class FlinkKafkaProducerBase(SinkMaker):
 
 
 class FlinkKafkaProducer(FlinkKafkaProducerBase):
-    """A producer to one topic, as PyFlink's.
+    """A producer to one topic, as in PyFlink.
 
     Args:
         topic: The name of the topic.

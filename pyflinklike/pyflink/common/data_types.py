@@ -143,7 +143,10 @@ class _Field:
 
 
 class DataTypes:
-    """Makes the types of columns in files, as PyFlink's; values have the types of `Types`."""
+    """Makes the types of columns in files, as in PyFlink.
+
+    `DataTypes.ROW([DataTypes.FIELD("id", DataTypes.INT(nullable=False))])` is a row with one column.
+    """
 
     DAY = make_refused("table.types.DataTypes.DAY", _NO_COLUMN)
     HOUR = make_refused("table.types.DataTypes.HOUR", _NO_COLUMN)
@@ -198,7 +201,7 @@ class DataTypes:
 
         Args:
             precision: The number of digits, from 1 to 38.
-            scale: The digits behind the point, from 0 to `precision`.
+            scale: The digits after the point, from 0 to `precision`.
             nullable: Whether values may be None.
 
         Raises:
@@ -439,7 +442,7 @@ def as_row_type(row_type: Any, what: str) -> DataType:
         what: The class or method that takes the argument, for messages.
 
     Raises:
-        DeclarationTypeError: It is no type of rows, or a field has a type that files do not have.
+        DeclarationTypeError: `row_type` is no type of rows, or a field has a type that files do not have.
     """
     if isinstance(row_type, pa.Schema):
         return _of_arrow(pa.struct(list(row_type)))
@@ -462,7 +465,7 @@ def as_data_type(kind: Any) -> DataType:
     """Return the `DataType` for a type of `Types`; a `DataType` is returned as it is.
 
     Raises:
-        DeclarationTypeError: It is no type, or files do not have it.
+        DeclarationTypeError: `kind` is no type, or files do not have it.
     """
     if isinstance(kind, DataType):
         return kind

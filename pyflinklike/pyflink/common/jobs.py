@@ -152,7 +152,7 @@ class JobClient(WithoutJava):
         return CompletableFuture(self._run.status, lambda: True)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """Return the result of the job, which is there when the job ends; for a failed job it is the error."""
+        """Return the result of the job; the future waits for its end, and raises the error of a failed job."""
         return CompletableFuture(self._result, lambda: not self._thread.is_alive())
 
     def cancel(self) -> CompletableFuture[None]:

@@ -101,7 +101,7 @@ def make_method(function: Callable[..., Any], doc: str, **parameters: Any) -> An
     return method
 
 
-def attribute(name: str, what: str = "what was set") -> Getter[Any]:
+def attribute(name: str, what: str = "the value that was set") -> Getter[Any]:
     """Make a method that returns an attribute of its object.
 
     Args:

@@ -80,7 +80,7 @@ class RestartStrategies:
 
     @staticmethod
     def fall_back_restart() -> FallbackRestartStrategyConfiguration:
-        """Make the strategy of the cluster."""
+        """Make the strategy that the cluster configures."""
         return RestartStrategies.FallbackRestartStrategyConfiguration()
 
     @staticmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two streams for one function, as PyFlink's `ConnectedStreams` and broadcast streams."""
+"""Two streams for one function, as in `pyflink.datastream.data_stream`."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class BroadcastStream:
 
 
 class BroadcastConnectedStream(Generic[S]):
-    """A stream and a broadcast one, for a function of both, as PyFlink's.
+    """A stream and a broadcast stream for a function of both, as in PyFlink.
 
     Args:
         non_broadcast_stream: The stream whose elements go to one instance each.

@@ -247,7 +247,7 @@ class DataStream(StreamNode):
         """Assign event times to the elements, and make watermarks from them, from this stream on.
 
         Args:
-            watermark_strategy: Assigns the times, and says how far watermarks stay behind them.
+            watermark_strategy: Assigns the times, and decides how far watermarks lag behind them.
 
         Raises:
             DeclarationTypeError: `watermark_strategy` is no `WatermarkStrategy`.

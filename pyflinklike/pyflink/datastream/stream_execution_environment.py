@@ -373,7 +373,7 @@ class StreamExecutionEnvironment(WithoutJava):
         """
         self._program.python_files.append(file_path)
 
-    @without_effect("jars are not loaded: connectors are not Java's")
+    @without_effect("jars are not loaded: connectors are written in Python")
     def add_jars(self, *jars_path: str) -> None:
         """Accept jars, which are not loaded.
 
@@ -381,7 +381,7 @@ class StreamExecutionEnvironment(WithoutJava):
             jars_path: Paths of jars; they are ignored.
         """
 
-    @without_effect("jars are not loaded: connectors are not Java's")
+    @without_effect("jars are not loaded: connectors are written in Python")
     def add_classpaths(self, *classpaths: str) -> None:
         """Accept jars, which are not loaded.
 

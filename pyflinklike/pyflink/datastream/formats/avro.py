@@ -452,7 +452,7 @@ class _RowSchema:
 
     Raises:
         SparkSetupError: `record_class` is given.
-        DeclarationTypeError, DeclarationValueError: There is no schema, or rows cannot represent it.
+        DeclarationTypeError, DeclarationValueError: The schema is missing or wrong, or rows cannot represent it.
         RequirementError: fastavro is not installed.
     """
 

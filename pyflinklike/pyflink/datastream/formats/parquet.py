@@ -213,7 +213,7 @@ class ParquetBulkWriters:
             utc_timestamp: True or False; it is ignored, because no zone is added to a timestamp.
 
         Raises:
-            DeclarationTypeError: It is no type of rows, or files do not have the type of a field.
+            DeclarationTypeError: `row_type` is no type of rows, or files do not have the type of a field.
         """
         return _ParquetWriters(as_row_type(row_type, "ParquetBulkWriters.for_row_type"))
 

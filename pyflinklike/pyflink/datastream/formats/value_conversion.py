@@ -223,7 +223,7 @@ def check_kind(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
         wanted = "an array" if kind is list else "an object"
         msg = f"{wanted} was expected, got {short_repr(value)}"
-        raise ValueError(msg)  # noqa: TRY004  it is what was written that is wrong
+        raise ValueError(msg)  # noqa: TRY004  the text is wrong, not the call
     return value
 
 
