@@ -420,9 +420,7 @@ _BYTES: Final = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 def _check_number(what: str, number: Any, least: int, most: int) -> None:
     if type(number) is not int or not least <= number <= most:
-        msg = (
-            f"{what} is from {least} to {most}, got {short_repr(number)}; give an int in this range"
-        )
+        msg = f"{what} is from {least} to {most}, got {short_repr(number)}; give such an int"
         raise DeclarationValueError(msg)
 
 

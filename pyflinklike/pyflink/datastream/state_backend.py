@@ -82,7 +82,7 @@ class MemoryStateBackend(HashMapStateBackend):
     using_asynchronous_snapshots: bool | None = _unused(True)
     j_memory_state_backend: None = attrs.field(default=None, validator=_refuse_java)
 
-    get_max_state_size = attribute("max_state_size", "the size, by default 5 MiB")
+    get_max_state_size = attribute("max_state_size", "the size, or 5 MiB")
     is_using_asynchronous_snapshots = attribute("using_asynchronous_snapshots")
 
     def __attrs_post_init__(self) -> None:
@@ -110,9 +110,7 @@ class FsStateBackend(HashMapStateBackend):
     j_fs_state_backend: None = attrs.field(default=None, validator=_refuse_java)
 
     get_checkpoint_path = attribute("checkpoint_directory_uri")
-    get_min_file_size_threshold = attribute(
-        "file_state_size_threshold", "the size, by default 20480"
-    )
+    get_min_file_size_threshold = attribute("file_state_size_threshold", "the size, or 20480")
     is_using_asynchronous_snapshots = attribute("using_asynchronous_snapshots")
 
     def __attrs_post_init__(self) -> None:
