@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyFlink's modules under PyFlink's names: `pyflink.X` is `pyflinklike.pyflink.X` here."""
+"""PyFlink's modules under PyFlink's names: for `pyflink.X` import `pyflinklike.pyflink.X`."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`FlinkKafkaConsumer` and `FlinkKafkaProducer`, the clients of Flink 1, as a source and a sink of today.
+"""`FlinkKafkaConsumer` and `FlinkKafkaProducer`, the clients of Flink 1, as sources and sinks of Flink 2.
 
-Each gathers what its program declares, and becomes a `KafkaSource` or a `KafkaSink` when it is given
-to `add_source` or `add_sink`: setters may be called until then.
+Each collects the settings of its program.  `add_source` or `add_sink` then makes a `KafkaSource` or a
+`KafkaSink` of them, so setters may be called until then.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ _RESETS = {
 
 
 class FlinkKafkaConsumerBase(SourceMaker):
-    """A consumer; without a call of `set_start_from_...` it starts from its group's offsets.
+    """The base of `FlinkKafkaConsumer`; without a call of `set_start_from_...` it starts at its group's offsets.
 
     Args:
-        builder: The source as far as it is declared.
-        reset: Where partitions start for which the group has no offset.
-        schema: Makes elements of values.
+        builder: The builder of the source, with the settings made so far.
+        reset: The start of a partition if the group has no offset for it.
+        schema: Makes an element of each record's value.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class FlinkKafkaConsumerBase(SourceMaker):
         self.set_start_from_group_offsets()
 
     def source(self) -> KafkaSource:
-        """Make the source, of what is declared so far."""
+        """Make the source, with the settings made so far."""
         return self._builder.build()
 
     def set_start_from_earliest(self: C) -> C:
@@ -85,7 +85,7 @@ class FlinkKafkaConsumerBase(SourceMaker):
         return self._start(KafkaOffsetsInitializer.latest())
 
     def set_start_from_timestamp(self: C, startup_offsets_timestamp: int) -> C:
-        """Start at each partition's first record at this time or later; without one at its end.
+        """Start at each partition's first record at this time or later; at the end if there is no such record.
 
         Args:
             startup_offsets_timestamp: The time in ms since the epoch.
@@ -93,21 +93,21 @@ class FlinkKafkaConsumerBase(SourceMaker):
         return self._start(KafkaOffsetsInitializer.timestamp(startup_offsets_timestamp))
 
     def set_start_from_group_offsets(self: C) -> C:
-        """Start at the offsets that the group has committed; others as `auto.offset.reset` says."""
+        """Start at the offsets that the group has committed; without one, as `auto.offset.reset` says."""
         return self._start(KafkaOffsetsInitializer.committed_offsets(self._reset))
 
     @without_effect("no offsets are committed: they are in the job's checkpoint")
     def set_commit_offsets_on_checkpoints(self: C, commit_on_checkpoints: bool) -> C:  # noqa: ARG002
-        """Accept whether offsets are committed; none are.
+        """Accept the setting; a job never commits offsets to Kafka.
 
         Args:
-            commit_on_checkpoints: It is ignored.
+            commit_on_checkpoints: True or False; it is ignored.
         """
         return self
 
     @without_effect("a job goes on with the partitions of its topics")
     def disable_filter_restored_partitions_with_subscribed_topics(self: C) -> C:
-        """Accept that partitions of other topics are read on; none are."""
+        """Accept the setting; a job reads no partitions of topics that it does not name."""
         return self
 
     def get_produced_type(self) -> TypeInformation:
@@ -120,12 +120,12 @@ class FlinkKafkaConsumerBase(SourceMaker):
 
 
 class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
-    """A consumer of topics, as PyFlink's; PyFlink itself calls it deprecated.
+    """A consumer of topics, as in PyFlink, which deprecates it.
 
     Args:
         topics: The name of a topic, or a list of names.
-        deserialization_schema: Makes an element of a record's value.
-        properties: Settings of the client by name, as of `KafkaSourceBuilder.set_property`.
+        deserialization_schema: Makes an element of each record's value.
+        properties: Settings of the client by name, as `KafkaSourceBuilder.set_property` takes them.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -150,7 +150,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
 
 
 class Semantic(Enum):
-    """The promise of a `FlinkKafkaProducer`: at least once, as of a `KafkaSink`."""
+    """The guarantee that a program asks of a `FlinkKafkaProducer`, which writes at least once."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
@@ -158,11 +158,11 @@ class Semantic(Enum):
 
 
 class FlinkKafkaProducerBase(SinkMaker):
-    """A producer.
+    """The base of `FlinkKafkaProducer`.
 
     Args:
-        builder: The sink as far as it is declared.
-        serializer: Makes records of elements.
+        builder: The builder of the sink, with the settings made so far.
+        serializer: Makes a record of each element.
     """
 
     def __init__(
@@ -171,45 +171,45 @@ class FlinkKafkaProducerBase(SinkMaker):
         self._builder, self._serializer = builder, serializer
 
     def sink(self) -> KafkaSink:
-        """Make the sink, of what is declared so far."""
+        """Make the sink, with the settings made so far."""
         return self._builder.set_record_serializer(self._serializer).build()
 
     def set_write_timestamp_to_kafka(self: P, write_timestamp_to_kafka: bool) -> P:
-        """Set whether records have the times of their elements; by default that of their writing.
+        """Set whether a record has the event time of its element; by default it has the time of writing.
 
         Args:
-            write_timestamp_to_kafka: True or False.
+            write_timestamp_to_kafka: True writes event times, False leaves the time to the client.
         """
         self._serializer = attrs.evolve(self._serializer, is_timed=bool(write_timestamp_to_kafka))
         return self
 
     @without_effect("a record that is not acknowledged fails the job")
     def set_log_failures_only(self: P, log_failures_only: bool) -> P:  # noqa: ARG002
-        """Accept that failures are logged only; here they fail the job.
+        """Accept the setting; here a failed write always fails the job.
 
         Args:
-            log_failures_only: It is ignored.
+            log_failures_only: True or False; it is ignored.
         """
         return self
 
     def set_flush_on_checkpoint(self: P, flush_on_checkpoint: bool) -> P:  # noqa: ARG002
-        """Accept whether a checkpoint waits for the brokers; here it always does.
+        """Accept the setting; here a checkpoint always waits for the brokers.
 
         Args:
-            flush_on_checkpoint: It is ignored.
+            flush_on_checkpoint: True or False; it is ignored.
         """
         return self
 
 
 class FlinkKafkaProducer(FlinkKafkaProducerBase):
-    """A producer to one topic, as PyFlink's.
+    """A producer to one topic, as in PyFlink.
 
     Args:
         topic: The name of the topic.
         serialization_schema: Makes the value of a record; records have no keys.
-        producer_config: Settings of the client by name, as of `KafkaSinkBuilder.set_property`.
-        kafka_producer_pool_size: It is ignored.
-        semantic: With `EXACTLY_ONCE` a job runs only where the setting
+        producer_config: Settings of the client by name, as `KafkaSinkBuilder.set_property` takes them.
+        kafka_producer_pool_size: A number of producers; it is ignored.
+        semantic: With `EXACTLY_ONCE` a job runs only if the setting
             `pyflinklike.kafka.delivery-guarantee` is `at-least-once`.
 
     Raises:
@@ -226,7 +226,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         semantic: Semantic = Semantic.AT_LEAST_ONCE,
     ) -> None:
         if not isinstance(semantic, Semantic):
-            msg = f"it takes a Semantic, got {short_repr(semantic)}; give for example Semantic.AT_LEAST_ONCE"
+            msg = f"FlinkKafkaProducer takes a Semantic, got {short_repr(semantic)}; give for example Semantic.AT_LEAST_ONCE"
             raise DeclarationTypeError(msg)
         check_schema(serialization_schema, SerializationSchema)
         records = KafkaRecordSerializationSchema.builder().set_topic(topic)
@@ -234,11 +234,12 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         builder = KafkaSink.builder().set_delivery_guarantee(DeliveryGuarantee[semantic.name])
         for name, value in _check(producer_config).items():
             builder.set_property(name, value)
+        # A producer of Flink 1 leaves the time of a record to the client; a `KafkaSink` writes event times.
         super().__init__(builder, attrs.evolve(records.build(), is_timed=False))
 
     @without_effect("there are no transactions")
     def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
-        """Accept that a transaction that took too long is forgotten; there are none."""
+        """Accept the setting; the producer writes without transactions."""
         return self
 
 

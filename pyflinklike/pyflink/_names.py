@@ -2,11 +2,15 @@
 """The names of PyFlink 2.3 and of Flink 1: where they are here, and why some are refused.
 
 `pyflink.json` has every name that can be imported from PyFlink, and the module that defines it
-(`scripts/pyflink_names.py` reads them from its wheel).  A module at a path of PyFlink defines what
-is its own, and has `__getattr__ = of_pyflink(__name__)` for all others: what PyFlink imports there
-from elsewhere (`_HERE` has what is elsewhere with us), what Flink 1 had there (`_FORMER`), and
-what cannot be had (`_REFUSED`).  A module of which nothing is ours has no file: `run` makes it of this
-table.
+(`scripts/pyflink_names.py` reads them from its wheel).  A module at a path of PyFlink defines its own
+names, and finds all others by `__getattr__ = of_pyflink(__name__)`, which looks in this order:
+
+1. `_FORMER`: Flink 1 had the name there.  The import warns, and says what programs write today.
+2. `_HERE`: PyFlink imports the name there from another module, and ours is elsewhere.
+3. `pyflink.json`: the name is imported from our module at the path where PyFlink defines it.
+4. `_REFUSED`: we do not have the name.  The import gives a class that raises the reason when it is used.
+
+If we have no name of a module, the module has no file: `pyflinklike.run` makes it of these tables.
 """
 
 from __future__ import annotations
@@ -35,22 +39,22 @@ __all__ = [
 
 _PACKAGE: Final = "pyflinklike.pyflink"
 _DOT: Final = "/"
-"""Stands for the dots of a place in the qualified name of a refused name, which pickle would follow."""
+"""Replaces the dots in the qualified name of a refused name: pickle would take them for attributes."""
 
 
 class _Former(NamedTuple):
     """A name that Flink 1 had.
 
     Args:
-        here: Where we have it, as `module:name`.
-        today: What programs write today.
+        here: Our module and the name in it, as `module:name`.
+        today: The code that programs write today, for the warning.
     """
 
     here: str
     today: str
 
 
-# What is elsewhere
+# Names that are elsewhere
 
 _HERE: Final[Mapping[str, str]] = {
     "common.constants.MAX_LONG_VALUE": "pyflinklike._clock:MAX_WATERMARK",
@@ -88,7 +92,7 @@ _HERE: Final[Mapping[str, str]] = {
     "util.api_stability_decorators.T": "pyflinklike._type_vars:T",
     "version.__version__": "pyflinklike:__version__",
 }
-"""Names by their places in PyFlink, with the module and name that are the same here."""
+"""Our module and name for each name of PyFlink that we define at another path."""
 
 _CONSUMER = "KafkaSource.builder() and env.from_source(source, watermark_strategy, source_name)"
 _RETENTION = _Former(
@@ -151,35 +155,33 @@ _FORMER: Final[Mapping[str, _Former]] = {
     "datastream.time_characteristic.TimeCharacteristic": _TIMES,
     "datastream.stream_execution_environment.TimeCharacteristic": _TIMES,
 }
-"""Names by the places that they had in Flink 1."""
+"""Names of Flink 1, by their modules there."""
 
 
-# What cannot be had
+# Names that we do not have
 
 
 def _connector(spark: str) -> str:
-    """Return the reason and the remedy for a connector of Java's.
+    """Return the reason and the remedy for a connector that is written in Java.
 
     Args:
-        spark: How Spark reads and writes there.
+        spark: The code with which Spark reads and writes there.
     """
     return (
-        f"its connector is Java's, and Spark has its own: {spark}; join the job by "
+        f"its connector is written in Java, and Spark has its own: {spark}; join the job by "
         "env.from_data_frame(df) and stream.to_data_frame()"
     )
 
 
 _BULK = "Spark reads and writes such files: spark.read and env.from_data_frame(df), stream.to_data_frame() and DataFrame.write; a job itself has Parquet, Avro and CSV"
-_SPLITS = "a file is read by one task, and the host says which: leave it out"
-_COMPACT = (
-    "small files are not put together: set_parallelism of the sink, or put them together with Spark"
-)
+_SPLITS = "one task reads a file, and the host chooses the task: leave it out"
+_COMPACT = "small files are not merged: call set_parallelism of the sink, or merge them with Spark"
 _TABLE = (
     "the Table API is not here: env.from_data_frame(df) and stream.to_data_frame() with Spark SQL between "
     "them do the same (docs: Replace a Table program)"
 )
-_OPERATOR = "it makes an operator of Java's: declare the function with process(), or with connect() and process()"
-_ASSIGNER = "it wraps an assigner of Java's: use a WatermarkStrategy with_timestamp_assigner"
+_OPERATOR = "it makes an operator in Java: declare the function with process(), or with connect() and process()"
+_ASSIGNER = "it wraps an assigner in Java: use a WatermarkStrategy with_timestamp_assigner"
 
 _INSIDE_NAMES: Final[Mapping[str, str]] = {
     "datastream.data_stream": "WINDOW_STATE_NAME",
@@ -193,21 +195,21 @@ _INSIDE_NAMES: Final[Mapping[str, str]] = {
     "ReduceFunctionWrapper",
     "datastream.window": "Min WindowOperationDescriptor long_to_int_with_bit_mixing mod_inverse",
 }
-"""Names that PyFlink has for itself, by module."""
+"""Names that only PyFlink itself uses, by module."""
 
 _REFUSED: Final[Mapping[str, str]] = {
-    # The whole of a module, or one name of it; the longest place counts.
+    # A key is a module or a name in it: `reason_why` asks for the name first, then for the modules around.
     **{
         f"{module}.{name}".lstrip("."): INSIDE
         for module, names in _INSIDE_NAMES.items()
         for name in names.split()
     },
     "common.constants.DEFAULT_OUTPUT_TAG": INSIDE,
-    "common.input_dependency_constraint": "Flink itself has it without an effect: leave it out",
-    "common.io": "a format of Java's reads it: use a FileSource, AvroInputFormat with create_input, or Spark and env.from_data_frame(df)",
+    "common.input_dependency_constraint": "it has no effect in Flink either: leave it out",
+    "common.io": "a format in Java reads it: use a FileSource, AvroInputFormat with create_input, or Spark and env.from_data_frame(df)",
     "common.serialization.RowDataBulkWriterFactory": "ParquetBulkWriters.for_row_type and CsvBulkWriters.for_schema make it",
     "common.serializer": INSIDE,
-    "common.serializer.TypeSerializer": "the form of a window in state is that of a WindowSerializer, with "
+    "common.serializer.TypeSerializer": "a WindowSerializer writes windows to state, by "
     "to_namespace and to_window: give one, such as TimeWindowSerializer()",
     "common.typeinfo.ExternalTypeInfo": INSIDE,
     "common.typeinfo._from_java_type": f"{JAVA}; get_type() of a stream gives the type of its elements",
@@ -219,7 +221,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     "datastream.connectors.cassandra": _connector(
         'spark.read and df.write.format("org.apache.spark.sql.cassandra") of the package spark-cassandra-connector'
     ),
-    "datastream.connectors.dynamic_kafka": "topics of several clusters are not read as one: use a KafkaSource for each, and union",
+    "datastream.connectors.dynamic_kafka": "a source reads the topics of one cluster: use a KafkaSource for each cluster, and union",
     "datastream.connectors.elasticsearch": _connector(
         'df.write.format("es") of the package elasticsearch-spark, on streams, too'
     ),
@@ -233,17 +235,17 @@ _REFUSED: Final[Mapping[str, str]] = {
     "datastream.connectors.pulsar": _connector(
         'spark.readStream.format("pulsar") of the package pulsar-spark-connector, which writes as well'
     ),
-    "datastream.connectors.rabbitmq": "its connector is Java's, and Spark has none: write a data source of Python "
+    "datastream.connectors.rabbitmq": "its connector is written in Java, and Spark has no other: write a data source in Python "
     "(pyspark.sql.datasource) over pika and join the job by env.from_data_frame(df) and stream.to_data_frame(), or "
     "bring the queue to a topic of Kafka",
     "datastream.data_stream._get_one_input_stream_operator": _OPERATOR,
     "datastream.data_stream._get_two_input_stream_operator": _OPERATOR,
     "datastream.formats.orc": _BULK,
     "datastream.functions.JavaFunctionWrapper": JAVA,
-    "datastream.functions.SinkFunction": "it is Java's: use sink_to with a sink, print, or a function that writes",
-    "datastream.functions.SourceFunction": "it is Java's: use from_collection, from_source or env.from_data_frame(df)",
-    "datastream.state.OperatorStateStore": "other operator state is not here: ctx.get_broadcast_state(descriptor) "
-    "of a function with a broadcast input has broadcast state",
+    "datastream.functions.SinkFunction": "it is written in Java: use sink_to with a sink, print, or a function that writes",
+    "datastream.functions.SourceFunction": "it is written in Java: use from_collection, from_source or env.from_data_frame(df)",
+    "datastream.state.OperatorStateStore": "operators have keyed state and broadcast state only: a function with a broadcast "
+    "input calls ctx.get_broadcast_state(descriptor)",
     "datastream.utils": INSIDE,
     "java_gateway": "no Java runs here: leave it out, or ask Spark's session for its own",
     "serializers": INSIDE,
@@ -256,10 +258,10 @@ _REFUSED: Final[Mapping[str, str]] = {
     "table.functions": f"{_TABLE}; functions are pyspark.sql.functions.udf, or stream.map",
     "table.window": f"{_TABLE}; windows are pyspark.sql.functions.window, or stream.key_by(...).window",
     "util.api_stability_decorators": INSIDE,
-    "util.exceptions": "errors here are of pyflinklike.errors: catch PyflinklikeError",
+    "util.exceptions": "errors here come from pyflinklike.errors: catch PyflinklikeError",
     "util.java_utils": JAVA,
 }
-"""Places in PyFlink: the reason, and the remedy."""
+"""The reason and the remedy for modules and names of PyFlink that we do not have."""
 
 _REFUSED_FORMER: Final[Mapping[str, str]] = {
     "table": "BatchTableEnvironment CsvTableSink CsvTableSource TableSink TableSource WriteMode",
@@ -269,26 +271,26 @@ _REFUSED_FORMER: Final[Mapping[str, str]] = {
     "table.sinks": "CsvTableSink TableSink WriteMode",
     "table.sources": "CsvTableSource TableSource",
 }
-"""Names that Flink 1 had in such places."""
+"""Names of Flink 1 in modules that we do not have."""
 
 _MISSING: Final[Mapping[str, str]] = {
-    "dataset": "Flink itself has no DataSet API any more: a DataStream in batch mode does the same",
-    "find_flink_home": "there is no home of Flink: leave it out",
+    "dataset": "Flink 2 has no DataSet API either: a DataStream in batch mode does the same",
+    "find_flink_home": "Flink is not installed: leave it out",
     "fn_execution": INSIDE,
     "pyflink_callback_server": JAVA,
     "pyflink_gateway_server": JAVA,
     "shell": "start python, and import pyflinklike.pyflink.datastream",
     "testing": "use pyflinklike.testing",
 }
-"""Modules that cannot be imported: what programs have of them is never used by chance."""
+"""Modules that cannot be imported: a program that imports one needs it, so an early error is better."""
 
 
 @cache
 def names_of(module: str) -> Mapping[str, str]:
-    """Return the names of a module of PyFlink, each with the module that defines it; "" is this one.
+    """Return the names of a module of PyFlink, each with the module that defines it; "" means this one.
 
     Args:
-        module: Its name below `pyflink`.
+        module: The name of the module, without `pyflink.`.
     """
     found: dict[str, str] = dict(_names_of_today().get(module, {}))
     return found | dict.fromkeys(_REFUSED_FORMER.get(module, "").split(), "")
@@ -315,7 +317,7 @@ def is_known(module: str) -> bool:
     """Return whether this table has names for a module, or for one below it.
 
     Args:
-        module: Its name below `pyflink`.
+        module: The name of the module, without `pyflink.`.
     """
     elsewhere = (each.rpartition(".")[0] for each in (*_FORMER, *_HERE))
     places = (*_names_of_today(), *_REFUSED_FORMER, *elsewhere)
@@ -323,10 +325,10 @@ def is_known(module: str) -> bool:
 
 
 def why_missing(module: str) -> str | None:
-    """Return why a module of PyFlink cannot be imported; None where nothing is said.
+    """Return why a module of PyFlink cannot be imported; None if no reason is known.
 
     Args:
-        module: Its name below `pyflink`.
+        module: The name of the module, without `pyflink.`.
     """
     return next(
         (why for each, why in _MISSING.items() if f"{module}.".startswith(f"{each}.")), None
@@ -334,11 +336,11 @@ def why_missing(module: str) -> str | None:
 
 
 def reason_why(module: str, name: str) -> str | None:
-    """Return the reason and the remedy for a name that cannot be had; None where there is none.
+    """Return the reason and the remedy for a name that we do not have; None if we know no reason.
 
     Args:
-        module: The module of PyFlink that defines it.
-        name: The name.
+        module: The module of PyFlink that defines the name, without `pyflink.`.
+        name: The name, without its module.
     """
     place = f"{module}.{name}" if module else name
     while place:
@@ -352,12 +354,12 @@ def of_pyflink(module: str) -> Callable[[str], Any]:
     """Return the `__getattr__` of a module at a path of PyFlink.
 
     Args:
-        module: The name of our module.
+        module: The full name of our module.
     """
     inner = module[len(_PACKAGE) + 1 :]
 
     def find(name: str) -> Any:
-        """Return what PyFlink has under a name of the module, beside what is the module's own.
+        """Return our object for a name that PyFlink has in the module and the module does not define.
 
         Raises:
             AttributeError: PyFlink has no such name there.
@@ -368,16 +370,16 @@ def of_pyflink(module: str) -> Callable[[str], Any]:
 
 
 def module_of_names(fullname: str, inner: str) -> ModuleType:
-    """Make a module of PyFlink of which nothing is ours.
+    """Make a module for a path of PyFlink at which we have no file.
 
     Args:
-        fullname: Its name.
-        inner: Its name below `pyflink`.
+        fullname: The name of the module as the program imports it.
+        inner: Its name without `pyflink.`.
     """
-    made = ModuleType(fullname, f"`{fullname}`, of which pyflinklike has the names.")
+    made = ModuleType(fullname, f"The names of `{fullname}`, as pyflinklike has them.")
     made.__getattr__ = of_pyflink(f"{_PACKAGE}.{inner}")  # type: ignore[method-assign]
     names = names_of(inner)
-    # A package shows what its modules define.
+    # `import *` of a package gives what its modules define, of a module only what it defines itself.
     is_package = any(each.startswith(f"{inner}.") for each in _names_of_today())
     public = {name: home for name, home in names.items() if not name.startswith("_")}
     shown = [name for name, home in public.items() if is_package or not home]
@@ -393,6 +395,7 @@ def _find(module: str, name: str) -> Any:
         return _import(here)
     if place in _HERE:
         return _import(_HERE[place])
+    # Python itself asks modules for names such as `__path__`, so these are never refused.
     home = None if name.startswith("__") else names_of(module).get(name)
     if home is None:
         msg = f"module '{_PACKAGE}.{module}' has no attribute {name!r}"
@@ -417,13 +420,13 @@ def _refusal(module: str, name: str) -> Any:
     is_error = module == "util.exceptions" and name.endswith("Exception")
     place = f"{module}.{name}"
     made = make_refused(place, reason, Exception if is_error else object)
-    # Annotations of a function travel with it: a worker finds the name by `__getattr__` below.
+    # A function is pickled with its annotations: a worker finds the name by `__getattr__` below.
     made.__module__, made.__qualname__ = __name__, place.replace(".", _DOT)
     return made
 
 
 def __getattr__(name: str) -> Any:
-    """Return a refused name by its place, as pickles have it."""
+    """Return a refused name for a pickle, which has its place with slashes for dots."""
     module, dot, last = name.rpartition(_DOT)
     if not dot:
         msg = f"module {__name__!r} has no attribute {name!r}"
@@ -433,8 +436,9 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _is_ours(module: str) -> bool:
-    """Return whether a module of PyFlink has a file of ours."""
+    """Return whether we have a file for a module of PyFlink."""
     parent = module.rpartition(".")[0]
+    # `find_spec` imports the parent, and raises if there is no such package.
     return (not parent or _is_ours(parent)) and find_spec(f"{_PACKAGE}.{module}") is not None
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What jobs of the DataStream API share, under the names of `pyflink.common`.
+"""Types, settings and results of jobs, under the names of `pyflink.common`.
 
-`Row` and `Types` are not those of `pyflinklike`: fields of this `Row` can be assigned.
+`Row` and `Types` differ from `pyflinklike.Row` and `pyflinklike.Types`: a job can assign fields of its rows.
 """
 
 from pyflinklike._clock import Duration, Time

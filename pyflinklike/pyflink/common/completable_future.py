@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under the path that PyFlink has for it."""
+"""`CompletableFuture`, at PyFlink's path."""
 
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.jobs import CompletableFuture

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys of settings with their types, as `pyflink.common.ConfigOptions`.
 
-A `Configuration` takes keys as text, here as in PyFlink; an option names a key and its default.
+A `Configuration` takes keys as text, here as in PyFlink.  An option holds a key and its default.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __getattr__ = of_pyflink(__name__)
 
 @attrs.frozen
 class ConfigOption(Generic[T]):
-    """A key of a setting, and its value where it is not set.
+    """A key of a setting, and its value if it is not set.
 
     Args:
-        key: The key.
-        default: The value; None for no value.
+        key: The key of a `Configuration`.
+        default: The value if the key is not set; None for no value.
     """
 
     key: str
@@ -41,39 +41,39 @@ class ConfigOptions:
         """Begin an option.
 
         Args:
-            key: The key.
+            key: The key of a `Configuration`.
         """
         return ConfigOptions.OptionBuilder(key)
 
     @attrs.frozen
     class OptionBuilder:
-        """An option whose type is to be chosen."""
+        """A key without a type yet."""
 
         _key: str
 
         def boolean_type(self) -> ConfigOptions.TypedConfigOptionBuilder[bool]:
-            """Have values of bool."""
+            """Choose bool as the type of the value."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, bool)
 
         def int_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """Have values of int."""
+            """Choose int as the type of the value."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, int)
 
         long_type = int_type
 
         def float_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
-            """Have values of float."""
+            """Choose float as the type of the value."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, float)
 
         double_type = float_type
 
         def string_type(self) -> ConfigOptions.TypedConfigOptionBuilder[str]:
-            """Have values of str."""
+            """Choose str as the type of the value."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, str)
 
     @attrs.frozen
     class TypedConfigOptionBuilder(Generic[T]):
-        """An option whose default is to be chosen."""
+        """A key and its type, without a default yet."""
 
         _key: str
         _type: type[Any]
@@ -82,15 +82,16 @@ class ConfigOptions:
             """Make an option with a default.
 
             Args:
-                value: The default.
+                value: The default, of the option's type.
 
             Raises:
                 DeclarationTypeError: It does not have the option's type.
             """
+            # A bool is an int for Python, but not for an option.
             taken = (int, float) if self._type is float else self._type
             if not isinstance(value, taken) or isinstance(value, bool) != (self._type is bool):
                 kind = self._type.__name__
-                msg = f"the default of {self._key!r} is of {kind}, got {short_repr(value)}; give {kind}"
+                msg = f"the default of {self._key!r} must be of type {kind}, got {short_repr(value)}; give {kind}"
                 raise DeclarationTypeError(msg)
             return ConfigOption(self._key, value)
 

@@ -25,7 +25,7 @@ class Configuration(WithoutJava):
     """Settings by key.
 
     Args:
-        other: The configuration whose settings it begins with; None for no settings.
+        other: A configuration to copy; None for no settings.
     """
 
     def __init__(self, other: Configuration | None = None) -> None:
@@ -33,10 +33,10 @@ class Configuration(WithoutJava):
 
     @classmethod
     def from_dict(cls, map: Mapping[str, str]) -> Configuration:  # noqa: A002  PyFlink's name
-        """Make a configuration of a dict.
+        """Make a configuration from a dict.
 
         Args:
-            map: Values by key; a value that is no text is stored as its text.
+            map: Values by key; other values than texts become texts.
         """
         made = cls()
         for key, value in map.items():
@@ -45,7 +45,7 @@ class Configuration(WithoutJava):
 
     @staticmethod
     def parse_list_value(value: str) -> list[Any]:
-        """Return the list that a text is: in YAML, as `[a, b]` or as lines `- a`, or as `a;b`.
+        """Read a list: in YAML, as `[a, b]` or as lines `- a`, or as `a;b`.
 
         A list in YAML may have texts, numbers, booleans, nulls and lists.
 
@@ -53,8 +53,8 @@ class Configuration(WithoutJava):
             value: The text of the list; an empty text is an empty list.
 
         Raises:
-            DeclarationTypeError: It is no text.
-            DeclarationValueError: It is a list of YAML with something else, or is not well formed.
+            DeclarationTypeError: The value is no text.
+            DeclarationValueError: A list in YAML is not well formed, or has a value of another kind.
         """
         if not value:
             return []
@@ -70,7 +70,7 @@ class Configuration(WithoutJava):
         """Return the value of a key as text.
 
         Args:
-            key: The key.
+            key: The key of the setting.
             default_value: The result if the key has no value.
         """
         return _text(self._values[key]) if key in self._values else default_value
@@ -79,8 +79,8 @@ class Configuration(WithoutJava):
         """Set the value of a key.
 
         Args:
-            key: The key.
-            value: The value, which replaces a former one.
+            key: The key of the setting.
+            value: The new value, which replaces an earlier one.
         """
         self._values[key] = _text(value)
         return self
@@ -89,7 +89,7 @@ class Configuration(WithoutJava):
         """Return the value of a key as an int.
 
         Args:
-            key: The key.
+            key: The key of the setting.
             default_value: The result if the key has no value.
 
         Raises:
@@ -101,11 +101,11 @@ class Configuration(WithoutJava):
         """Set the value of a key.
 
         Args:
-            key: The key.
-            value: The value, which replaces a former one; its text is taken, too.
+            key: The key of the setting.
+            value: The new value, or a text of it; it replaces an earlier one.
 
         Raises:
-            DeclarationValueError: It is no int.
+            DeclarationValueError: The value is no int.
         """
         return self._set(key, value, int, _to_int)
 
@@ -113,7 +113,7 @@ class Configuration(WithoutJava):
         """Return the value of a key as a bool.
 
         Args:
-            key: The key.
+            key: The key of the setting.
             default_value: The result if the key has no value.
 
         Raises:
@@ -125,11 +125,11 @@ class Configuration(WithoutJava):
         """Set the value of a key.
 
         Args:
-            key: The key.
-            value: The value, which replaces a former one; its text is taken, too.
+            key: The key of the setting.
+            value: The new value, or a text of it; it replaces an earlier one.
 
         Raises:
-            DeclarationValueError: It is no bool.
+            DeclarationValueError: The value is no bool.
         """
         return self._set(key, value, bool, _to_bool)
 
@@ -137,7 +137,7 @@ class Configuration(WithoutJava):
         """Return the value of a key as a float.
 
         Args:
-            key: The key.
+            key: The key of the setting.
             default_value: The result if the key has no value.
 
         Raises:
@@ -149,11 +149,11 @@ class Configuration(WithoutJava):
         """Set the value of a key.
 
         Args:
-            key: The key.
-            value: The value, which replaces a former one; its text is taken, too.
+            key: The key of the setting.
+            value: The new value, or a text of it; it replaces an earlier one.
 
         Raises:
-            DeclarationValueError: It is no number.
+            DeclarationValueError: The value is no number.
         """
         return self._set(key, value, float, _to_float)
 
@@ -161,7 +161,7 @@ class Configuration(WithoutJava):
         """Return the value of a key as bytes.
 
         Args:
-            key: The key.
+            key: The key of the setting.
             default_value: The result if the key has no value.
 
         Raises:
@@ -176,8 +176,8 @@ class Configuration(WithoutJava):
         """Set the value of a key.
 
         Args:
-            key: The key.
-            value: The value, which replaces a former one.
+            key: The key of the setting.
+            value: The new value, which replaces an earlier one.
         """
         self._values[key] = bytes(value)
         return self
@@ -190,7 +190,7 @@ class Configuration(WithoutJava):
         """Return whether a key has a value.
 
         Args:
-            key: The key.
+            key: The key of the setting.
         """
         return key in self._values
 
@@ -198,16 +198,16 @@ class Configuration(WithoutJava):
         """Remove the value of a key, and return whether it had one.
 
         Args:
-            key: The key.
+            key: The key of the setting.
         """
         return self._values.pop(key, None) is not None
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Take over the settings of another configuration.
+        """Copy the settings of another configuration into this one.
 
         Args:
-            other: The other configuration; its values replace former ones.
-            prefix: A text put before each of its keys; None for no text.
+            other: The other configuration; its values replace those here.
+            prefix: A text to put before each of its keys; None for no text.
         """
         self._values |= {f"{prefix or ''}{key}": value for key, value in other._values.items()}
         return self
@@ -283,12 +283,13 @@ def _is_secret(key: str) -> bool:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, bytes):  # as YAML has them
+    if isinstance(value, bytes):  # as YAML writes bytes
         return f"!!binary |-\n  {base64.b64encode(value).decode()}" if value else '!!binary ""'
     return value if isinstance(value, str) else repr(value)
 
 
 def _to_int(text: str) -> int:
+    # Python's int also takes spaces and underscores, which Java refuses.
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         raise ValueError(text)
     return int(text)
@@ -312,6 +313,9 @@ def _misfit(key: str, value: Any, kind: str) -> DeclarationValueError:
 
 
 # Lists in YAML
+#
+# Flink reads settings with a library for all of YAML.  A program gives short lists, so this reader takes
+# lists of scalars and lists only, and refuses the rest by name; that needs no package of YAML.
 
 _WORDS: Final = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -329,17 +333,17 @@ _NUMBERS: Final[tuple[tuple[str, Callable[[str], Any]], ...]] = (
 _OTHER: Final = re.compile(
     r"[&*!|>%@`{}?]|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|.*(:(\s|$)|\s#|\n)", re.DOTALL
 )
-"""Plain texts that mean something else: references, types, maps, times, comments, several lines."""
+"""Plain texts that are no scalar here: references, types, maps, times, comments, several lines."""
 _QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _PLAIN: Final = re.compile(r"[^,\[\]{}]*")
 _COMMENT: Final = re.compile(r"(^|\s)#.*$", re.MULTILINE)
 
 
 def _read_yaml_list(text: str) -> list[Any] | None:
-    """Return the list that a text is in YAML; None if it is none.
+    """Read a list in YAML; return None if the text does not begin like one.
 
     Raises:
-        DeclarationValueError: It begins as one, and is not well formed or has something else.
+        DeclarationValueError: The list is not well formed, or has a value of another kind.
     """
     begin = text.strip()
     is_block = re.match(r"-(\s|$)", begin) is not None
@@ -352,14 +356,13 @@ def _read_yaml_list(text: str) -> list[Any] | None:
     except ValueError as error:
         msg = (
             "a list of YAML has texts, numbers, booleans, nulls and lists, got "
-            f"{short_repr(text)}, where {short_repr(error.args[0])} is something else; put texts into quotes, or "
-            "write a;b"
+            f"{short_repr(error.args[0])} in {short_repr(text)}; put texts into quotes, or write a;b"
         )
         raise DeclarationValueError(msg) from None
 
 
 def _whole_flow(text: str) -> list[Any]:
-    """Read a list in brackets, behind which there is nothing but a comment."""
+    """Read a list in brackets; only a comment may follow it."""
     found, end = _flow(text, 1)
     rest = _COMMENT.sub("", text[end:]).strip()
     if rest:
@@ -368,7 +371,8 @@ def _whole_flow(text: str) -> list[Any]:
 
 
 def _block(lines: list[str]) -> list[Any]:
-    """Read the items of a list; each begins with a hyphen at the beginning of its line."""
+    """Read a list whose items begin with hyphens, each on a line of its own."""
+    # The first hyphen sets the depth: a line further in continues the item above it.
     depth, items = len(lines[0]) - len(lines[0].lstrip()), []
     for line in lines:
         inner = line[depth + 1 :]
@@ -393,7 +397,7 @@ def _item(lines: list[str], depth: int) -> Any:
 
 
 def _flow(text: str, at: int) -> tuple[list[Any], int]:
-    """Read a list in brackets from behind the first one; return it and the position behind it."""
+    """Read a list from the position after its opening bracket; return it and the position after it."""
     items: list[Any] = []
     while True:
         at += len(text[at:]) - len(text[at:].lstrip())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`DataTypes`, by which formats of files declare columns, as `pyflink.table.DataTypes`.
+"""`DataTypes` declare the columns of files, as `pyflink.table.DataTypes`.
 
 The Table API is not here, but PyFlink's `ParquetBulkWriters` and `CsvSchema` take its types.  So a
-type of these is two things: the type of values in a job, and Arrow's type of the column in a file.
-What no column of a file has, such as intervals, is refused by name.
+`DataType` holds two types: the type of the values in a job, and Arrow's type of the column in a file.
+Types that no file has, such as intervals, are refused by name.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ __all__ = [
 ]
 
 _NO_COLUMN: Final = (
-    "no column of a file has it: use INT or BIGINT for lengths, ARRAY or MAP for others"
+    "files have no column of this type: use INT or BIGINT for lengths, ARRAY or MAP for others"
 )
 _UTC: Final = "UTC"
 
 
 @attrs.frozen(repr=False)
 class LimitedTextTypeInfo(StringTypeInfo):
-    """A STRING of so many characters at most.
+    """A STRING with a greatest length.
 
     Args:
-        length: The number of characters.
+        length: The greatest number of characters.
     """
 
     length: int
@@ -69,6 +69,7 @@ class LimitedTextTypeInfo(StringTypeInfo):
         """Return whether all are plain texts that are short enough."""
         return StringTypeInfo.are_stored(self, values) and max(map(len, values)) <= self.length
 
+    # None: the base would write the texts as one column, without a look at their lengths.
     def _write(self, values: Sequence[Any]) -> Column | None:  # noqa: ARG002
         return None
 
@@ -78,10 +79,10 @@ class LimitedTextTypeInfo(StringTypeInfo):
 
 @attrs.frozen(repr=False)
 class LimitedBytesTypeInfo(ByteArrayTypeInfo):
-    """So many bytes at most.
+    """Bytes with a greatest length.
 
     Args:
-        length: The number of bytes.
+        length: The greatest number of bytes.
     """
 
     written: ClassVar[frozenset[type]] = frozenset()
@@ -108,10 +109,10 @@ class DataType:
     """A type that `DataTypes` makes.
 
     Args:
-        name: The type as SQL writes it.
+        name: The type as SQL writes it, such as `DECIMAL(10, 2)`.
         type_info: The type of the values in a job.
         column: Arrow's type of a column in a file.
-        is_nullable: Whether None is a value.
+        is_nullable: Whether values may be None.
     """
 
     name: str
@@ -120,15 +121,15 @@ class DataType:
     is_nullable: bool = True
 
     def nullable(self) -> DataType:
-        """Return the type with None among its values."""
+        """Return the same type, with values that may be None."""
         return attrs.evolve(self, is_nullable=True)
 
     def not_null(self) -> DataType:
-        """Return the type without None."""
+        """Return the same type, with values that are never None."""
         return attrs.evolve(self, is_nullable=False)
 
     def bridged_to(self, conversion_cls: str) -> DataType:  # noqa: ARG002
-        """Return the type itself: values are Python's, whatever class Java has for them."""
+        """Return the type itself: values are Python's, so a class of Java changes nothing."""
         return self
 
     def __str__(self) -> str:
@@ -142,7 +143,10 @@ class _Field:
 
 
 class DataTypes:
-    """Makes the types of columns in files, as PyFlink's; values have the types of `Types`."""
+    """Makes the types of columns in files, as in PyFlink.
+
+    `DataTypes.ROW([DataTypes.FIELD("id", DataTypes.INT(nullable=False))])` is a row with one column.
+    """
 
     DAY = make_refused("table.types.DataTypes.DAY", _NO_COLUMN)
     HOUR = make_refused("table.types.DataTypes.HOUR", _NO_COLUMN)
@@ -197,11 +201,11 @@ class DataTypes:
 
         Args:
             precision: The number of digits, from 1 to 38.
-            scale: The digits behind the point, from 0 to `precision`.
-            nullable: Whether None is a value.
+            scale: The digits after the point, from 0 to `precision`.
+            nullable: Whether values may be None.
 
         Raises:
-            DeclarationValueError: A number is another one.
+            DeclarationValueError: A number is out of its range.
         """
         _check_number("the precision of a DECIMAL", precision, 1, 38)
         _check_number("the scale of a DECIMAL", scale, 0, precision)
@@ -210,14 +214,14 @@ class DataTypes:
 
     @staticmethod
     def CHAR(length: int, nullable: bool = True) -> DataType:  # noqa: N802
-        """Return the type of texts; a shorter one is not filled up.
+        """Return the type of texts; a shorter text is not padded.
 
         Args:
             length: The greatest length in characters.
-            nullable: Whether None is a value.
+            nullable: Whether values may be None.
 
         Raises:
-            DeclarationValueError: The length is another number.
+            DeclarationValueError: The length is out of its range.
         """
         _check_number("the length of a CHAR", length, 1, 2**31 - 1)
         kind = LimitedTextTypeInfo(length)
@@ -225,14 +229,14 @@ class DataTypes:
 
     @staticmethod
     def VARCHAR(length: int, nullable: bool = True) -> DataType:  # noqa: N802
-        """Return the type of texts; a shorter one is not filled up.
+        """Return the type of texts; a shorter text is not padded.
 
         Args:
             length: The greatest length in characters.
-            nullable: Whether None is a value.
+            nullable: Whether values may be None.
 
         Raises:
-            DeclarationValueError: The length is another number.
+            DeclarationValueError: The length is out of its range.
         """
         _check_number("the length of a VARCHAR", length, 1, 2**31 - 1)
         kind = LimitedTextTypeInfo(length)
@@ -245,14 +249,14 @@ class DataTypes:
 
     @staticmethod
     def BINARY(length: int, nullable: bool = True) -> DataType:  # noqa: N802
-        """Return the type of bytes; a shorter one is not filled up.
+        """Return the type of bytes; shorter ones are not padded.
 
         Args:
             length: The greatest length in bytes.
-            nullable: Whether None is a value.
+            nullable: Whether values may be None.
 
         Raises:
-            DeclarationValueError: The length is another number.
+            DeclarationValueError: The length is out of its range.
         """
         _check_number("the length of a BINARY", length, 1, 2**31 - 1)
         kind = LimitedBytesTypeInfo(length)
@@ -260,14 +264,14 @@ class DataTypes:
 
     @staticmethod
     def VARBINARY(length: int, nullable: bool = True) -> DataType:  # noqa: N802
-        """Return the type of bytes; a shorter one is not filled up.
+        """Return the type of bytes; shorter ones are not padded.
 
         Args:
             length: The greatest length in bytes.
-            nullable: Whether None is a value.
+            nullable: Whether values may be None.
 
         Raises:
-            DeclarationValueError: The length is another number.
+            DeclarationValueError: The length is out of its range.
         """
         _check_number("the length of a VARBINARY", length, 1, 2**31 - 1)
         kind = LimitedBytesTypeInfo(length)
@@ -288,12 +292,12 @@ class DataTypes:
         """Return the type of times of day.
 
         Args:
-            precision: The digits of the second's fraction.  Up to 3, a column is in ms as Flink's,
-                else in microseconds.
-            nullable: Whether None is a value.
+            precision: The digits of the second's fraction.  Up to 3, a column is in ms as in Flink,
+                otherwise in microseconds.
+            nullable: Whether values may be None.
 
         Raises:
-            DeclarationValueError: It is not from 0 to 9.
+            DeclarationValueError: The precision is not from 0 to 9.
         """
         _check_number("the precision of a TIME", precision, 0, 9)
         column = pa.time32("ms") if precision <= 3 else pa.time64("us")
@@ -305,11 +309,11 @@ class DataTypes:
 
         Args:
             precision: The digits of the second's fraction, which decide the unit of a column: ms up
-                to 3, microseconds up to 6, else nanoseconds.
-            nullable: Whether None is a value.
+                to 3, microseconds up to 6, otherwise nanoseconds.
+            nullable: Whether values may be None.
 
         Raises:
-            DeclarationValueError: It is not from 0 to 9.
+            DeclarationValueError: The precision is not from 0 to 9.
         """
         column = pa.timestamp(_unit_of(precision))
         return DataType(f"TIMESTAMP({precision})", Types.SQL_TIMESTAMP(), column, nullable)
@@ -321,11 +325,11 @@ class DataTypes:
         """Return the type of instants: `Instant`s, which may have nanoseconds.
 
         Args:
-            precision: As of `TIMESTAMP`.
-            nullable: Whether None is a value.
+            precision: The digits of the second's fraction, as for `TIMESTAMP`.
+            nullable: Whether values may be None.
 
         Raises:
-            DeclarationValueError: It is not from 0 to 9.
+            DeclarationValueError: The precision is not from 0 to 9.
         """
         column = pa.timestamp(_unit_of(precision), _UTC)
         return DataType(f"TIMESTAMP_LTZ({precision})", Types.INSTANT(), column, nullable)
@@ -335,11 +339,11 @@ class DataTypes:
         """Return the type of instants, as `TIMESTAMP_WITH_LOCAL_TIME_ZONE`.
 
         Args:
-            precision: As of `TIMESTAMP`.
-            nullable: Whether None is a value.
+            precision: The digits of the second's fraction, as for `TIMESTAMP`.
+            nullable: Whether values may be None.
 
         Raises:
-            DeclarationValueError: It is not from 0 to 9.
+            DeclarationValueError: The precision is not from 0 to 9.
         """
         return DataTypes.TIMESTAMP_WITH_LOCAL_TIME_ZONE(precision, nullable)
 
@@ -349,11 +353,11 @@ class DataTypes:
 
         Args:
             element_type: The type of the elements.
-            nullable: Whether None is a value.
+            nullable: Whether values may be None.
         """
         part = as_data_type(element_type)
         field = pa.field("element", part.column, part.is_nullable)
-        # Of the two kinds of lists, an array has None among its elements.
+        # `Types` has two types for lists: only elements of an OBJECT_ARRAY may be None.
         make = Types.OBJECT_ARRAY if part.is_nullable else Types.LIST
         kind: TypeInformation = make(part.type_info)
         return DataType(f"ARRAY<{part}>", kind, pa.list_(field), nullable)
@@ -365,7 +369,7 @@ class DataTypes:
         Args:
             key_type: The type of the keys.
             value_type: The type of the values.
-            nullable: Whether None is a value.
+            nullable: Whether values may be None.
         """
         key, item = as_data_type(key_type), as_data_type(value_type)
         value = pa.field("value", item.column, item.is_nullable)
@@ -379,7 +383,7 @@ class DataTypes:
         Args:
             name: The name of the column.
             data_type: The type of the column.
-            description: Not used.
+            description: A comment on the field; it is ignored.
         """
         return _Field(name, as_data_type(data_type))
 
@@ -389,13 +393,13 @@ class DataTypes:
 
         Args:
             row_fields: Fields made by `FIELD`; types alone get the names f0, f1, and so on.
-            nullable: Whether None is a value.
+            nullable: Whether values may be None.
 
         Raises:
-            DeclarationTypeError: It is no list of these.
+            DeclarationTypeError: `row_fields` is no list of fields and types.
         """
         if isinstance(row_fields, (str, bytes, DataType)) or not isinstance(row_fields, Sequence):
-            msg = f"a ROW takes a list of DataTypes.FIELD(name, type), got {short_repr(row_fields)}; write [...]"
+            msg = f"a ROW takes a list of DataTypes.FIELD(name, type), got {short_repr(row_fields)}; put them into [...]"
             raise DeclarationTypeError(msg)
         fields = [
             each if isinstance(each, _Field) else _Field(f"f{at}", as_data_type(each))
@@ -416,7 +420,7 @@ _BYTES: Final = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 def _check_number(what: str, number: Any, least: int, most: int) -> None:
     if type(number) is not int or not least <= number <= most:
-        msg = f"{what} is from {least} to {most}, got {short_repr(number)}; give a number between"
+        msg = f"{what} is from {least} to {most}, got {short_repr(number)}; give such an int"
         raise DeclarationValueError(msg)
 
 
@@ -425,7 +429,7 @@ def _unit_of(precision: int) -> Any:
     return "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
 
 
-# Types of other kinds
+# From types of `Types` and of Arrow
 
 
 def as_row_type(row_type: Any, what: str) -> DataType:
@@ -433,10 +437,10 @@ def as_row_type(row_type: Any, what: str) -> DataType:
 
     Args:
         row_type: `DataTypes.ROW(...)`, `Types.ROW_NAMED(...)` or a `pyarrow.Schema`.
-        what: The argument's owner, for messages.
+        what: The class or method that takes the argument, for messages.
 
     Raises:
-        DeclarationTypeError: It is none of these, or files do not have a type in it.
+        DeclarationTypeError: `row_type` is no type of rows, or a field has a type that files do not have.
     """
     if isinstance(row_type, pa.Schema):
         return _of_arrow(pa.struct(list(row_type)))
@@ -450,25 +454,25 @@ def as_row_type(row_type: Any, what: str) -> DataType:
         )
         raise DeclarationTypeError(msg)
     if not found.type_info.field_names:
-        msg = f"{what} takes rows with fields, got none; declare some"
+        msg = f"{what} takes rows with fields, got none; declare at least one field"
         raise DeclarationTypeError(msg)
     return found
 
 
 def as_data_type(kind: Any) -> DataType:
-    """Return a type of `DataTypes` for one of `Types`, or of `DataTypes` itself.
+    """Return the `DataType` for a type of `Types`; a `DataType` is returned as it is.
 
     Raises:
-        DeclarationTypeError: It is neither, or files do not have it.
+        DeclarationTypeError: `kind` is no type, or files do not have it.
     """
     if isinstance(kind, DataType):
         return kind
     if not isinstance(kind, TypeInformation):
-        msg = f"a column has a type, got {short_repr(kind)}; give for example DataTypes.INT() or Types.INT()"
+        msg = f"the type of a column is one of DataTypes or Types, got {short_repr(kind)}; give for example DataTypes.INT() or Types.INT()"
         raise DeclarationTypeError(msg)
     if kind.is_pickled:
         msg = (
-            f"a file has no column for any object of Python, got {kind!r}; map elements to rows of "
+            f"a column of a file takes no pickled objects, got {kind!r}; map elements to rows of "
             "other types"
         )
         raise DeclarationTypeError(msg)
@@ -476,7 +480,7 @@ def as_data_type(kind: Any) -> DataType:
 
 
 def _column_of(kind: TypeInformation) -> pa.DataType:
-    """Return Arrow's type for a column of values of a type."""
+    """Return Arrow's type of the column for values of a type."""
     if isinstance(kind, RowTypeInfo):
         pairs = zip(kind.field_names, kind.field_types)
         return pa.struct([(name, as_data_type(part).column) for name, part in pairs])
@@ -518,10 +522,10 @@ _OF_ARROW: Final = (
 
 
 def _of_arrow(kind: pa.DataType) -> DataType:
-    """Return the type for a column of Arrow's type.
+    """Return the `DataType` for a column with a type of Arrow.
 
     Raises:
-        DeclarationTypeError: Values of jobs do not have the type.
+        DeclarationTypeError: Jobs have no values for such a column.
     """
     name = str(kind)
     if pa.types.is_struct(kind):
@@ -536,5 +540,5 @@ def _of_arrow(kind: pa.DataType) -> DataType:
     for is_one, found in _OF_ARROW:
         if is_one(kind):
             return DataType(name, found, kind)
-    msg = f"values of jobs have no type for a column of {kind}; give for example pa.int64() or pa.string()"
+    msg = f"jobs have no values for a column of type {kind}; give for example pa.int64() or pa.string()"
     raise DeclarationTypeError(msg)

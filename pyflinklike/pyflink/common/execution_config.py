@@ -36,6 +36,7 @@ _REUSE = boolean("pipeline.object-reuse", False)
 _KRYO = boolean("pipeline.force-kryo", False)
 _AVRO = boolean("pipeline.force-avro", False)
 _UIDS = boolean("pipeline.auto-generate-uids", True)
+# Flink's bound: a key group fits into two bytes.
 _MOST_KEY_GROUPS = 32_768
 
 
@@ -43,7 +44,7 @@ def check_max_parallelism(max_parallelism: int) -> None:
     """Check a number of key groups.
 
     Raises:
-        DeclarationValueError: It is not from 1 to 32768.
+        DeclarationValueError: The number is not from 1 to 32768.
     """
     if not is_int(max_parallelism) or not 1 <= max_parallelism <= _MOST_KEY_GROUPS:
         msg = f"max_parallelism is from 1 to {_MOST_KEY_GROUPS}, got {short_repr(max_parallelism)}"
@@ -51,11 +52,11 @@ def check_max_parallelism(max_parallelism: int) -> None:
 
 
 def _register(kind: str, *parameters: str) -> tuple[Setter, Getter[Any]]:
-    """Make the methods that store names of Java's classes, and that return them.
+    """Make the setter and the getter for names of classes in Java.
 
     Args:
-        kind: The kind of the classes.
-        parameters: The names of the parameters, the last of which may be that of a serializer.
+        kind: The use of the classes, by which they are stored.
+        parameters: The names of the setter's parameters: a class, and a serializer if there are two.
     """
 
     def found(config: Any) -> dict[str, str]:
@@ -76,14 +77,14 @@ def _register(kind: str, *parameters: str) -> tuple[Setter, Getter[Any]]:
 
 
 class ExecutionConfig(WithoutJava):
-    """Settings of all operators of a program; those without effect here are stored for their getters.
+    """Settings of all operators of a program; settings without effect here are stored for their getters.
 
     Args:
         configuration: The configuration that holds the settings; None for a new one.
     """
 
     PARALLELISM_DEFAULT = -1
-    """The result of `get_parallelism` if it is not set; given to `set_parallelism` it unsets it."""
+    """The result of `get_parallelism` if nothing is set; `set_parallelism` takes it to unset the number."""
     PARALLELISM_UNKNOWN = -2
 
     def __init__(self, configuration: Configuration | None = None) -> None:
@@ -91,17 +92,17 @@ class ExecutionConfig(WithoutJava):
         self.restart_strategy: RestartStrategyConfiguration | None = None
 
     def get_parallelism(self) -> int:
-        """Return how many instances an operator has that does not set a number; -1 if it is not set."""
+        """Return the number of instances of operators that set none themselves; -1 if it is not set."""
         return self._configuration.get_integer(PARALLELISM, -1)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
-        """Set how many instances an operator has that does not set a number itself.
+        """Set the number of instances of operators that set none themselves.
 
         Args:
             parallelism: The number, at least 1; -1 leaves it to the host.
 
         Raises:
-            DeclarationValueError: It is another number.
+            DeclarationValueError: The number is out of this range.
         """
         if parallelism == -1:
             self._configuration.remove_config(PARALLELISM)
@@ -120,10 +121,10 @@ class ExecutionConfig(WithoutJava):
         """Set the number of key groups, which is fixed for the life of a checkpoint.
 
         Args:
-            max_parallelism: From 1 to 32768.
+            max_parallelism: The number, from 1 to 32768.
 
         Raises:
-            DeclarationValueError: It is another number.
+            DeclarationValueError: The number is out of this range.
         """
         check_max_parallelism(max_parallelism)
         self._configuration.set_integer(MAX_PARALLELISM, max_parallelism)
@@ -140,13 +141,13 @@ class ExecutionConfig(WithoutJava):
         """Set the parameters that `RuntimeContext.get_job_parameter` reads.
 
         Args:
-            global_job_parameters_dict: Values by name; both become text.
+            global_job_parameters_dict: Values by name; names and values become texts.
         """
         texts = {str(key): str(value) for key, value in global_job_parameters_dict.items()}
         self._configuration.set_string(JOB_PARAMETERS, json.dumps(texts))
         return self
 
-    # Java's serializers, which do not exist here
+    # Serializers in Java, which have no effect here: elements are pickled, or written by their types
 
     add_default_kryo_serializer, get_default_kryo_serializer_classes = _register(
         "kryo defaults", "type_class_name", "serializer_class_name"
@@ -157,7 +158,7 @@ class ExecutionConfig(WithoutJava):
     register_pojo_type, get_registered_pojo_types = _register("pojos", "type_class_name")
     register_kryo_type, get_registered_kryo_types = _register("kryo", "type_class_name")
 
-    # Settings without effect: here a watermark follows each element, and large segments are compressed
+    # Settings without effect: for example, here a watermark follows each element
 
     get_auto_watermark_interval, set_auto_watermark_interval = _WATERMARKS.kept("interval")
     get_latency_tracking_interval, set_latency_tracking_interval = _LATENCY.kept("interval")
@@ -177,15 +178,15 @@ class ExecutionConfig(WithoutJava):
 
     @without_effect("any object that pickles has a type; declare types where they matter")
     def disable_generic_types(self) -> ExecutionConfig:
-        """Store that elements without a type are refused, for its getter."""
+        """Store for the getter that elements need a type; no element is refused."""
         _GENERIC_TYPES.set(self._configuration, False)
         return self
 
     def has_generic_types_disabled(self) -> bool:
-        """Return whether they were disabled."""
+        """Return whether `disable_generic_types` was called."""
         return not _GENERIC_TYPES.of(self._configuration)
 
-    # Of Flink 1
+    # Methods of Flink 1
 
     @deprecated_alias("the keys restart-strategy..., which have no effect either")
     def set_restart_strategy(
@@ -194,14 +195,14 @@ class ExecutionConfig(WithoutJava):
         """Store a strategy for its getter: Spark runs a failed task again.
 
         Args:
-            restart_strategy_configuration: One made by `RestartStrategies`.
+            restart_strategy_configuration: A strategy made by `RestartStrategies`.
         """
         self.restart_strategy = restart_strategy_configuration
         return self
 
     @deprecated_alias("nothing: it has no effect")
     def get_restart_strategy(self) -> RestartStrategyConfiguration | None:
-        """Return what was set; None before."""
+        """Return the strategy that was set; None if none was."""
         return self.restart_strategy
 
     def __eq__(self, other: object) -> bool:
@@ -215,7 +216,7 @@ def parse_map(text: str) -> dict[str, str]:
     """Read a map as configurations write it: JSON, or `key:value,key:value`.
 
     Raises:
-        DeclarationValueError: It begins as JSON and cannot be read.
+        DeclarationValueError: The text begins as JSON and is not well formed.
     """
     if text.lstrip().startswith("{"):
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under the path that PyFlink has for it."""
+"""`JobStatus`, at PyFlink's path."""
 
 from pyflinklike.pyflink._graph.job_run import JobStatus
 from pyflinklike.pyflink._names import of_pyflink

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job as its program sees it: a result, or a client that follows the job."""
+"""A job as its program sees it: a result, or a client of a running job."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class JobExecutionResult:
     Args:
         job_id: The id of the run.
         net_runtime: How long the run took, in ms.
-        metrics: What functions have counted in all tasks, by their uid or name: under "user" the metrics
-            that they registered, and for keyed functions of a batch on Spark their operator's own numbers.
-            PyFlink has none here.  Empty for a stream on Spark, which tells them in its progress.
+        metrics: The metrics of all tasks, by the uid or name of the operator.  "user" has the metrics that
+            the function registered; a keyed function of a batch on Spark also has its operator's own.  A
+            stream on Spark reports metrics in its progress, so this is empty.  PyFlink has no such field.
     """
 
     _job_id: JobID
@@ -56,10 +56,10 @@ class JobExecutionResult:
         return self._net_runtime
 
     def get_accumulator_result(self, accumulator_name: str) -> None:
-        """Return None: accumulators are Java's.
+        """Return None: a job has no accumulators.
 
         Args:
-            accumulator_name: A name; there is none.
+            accumulator_name: The name of an accumulator; it is ignored.
         """
 
     def is_job_execution_result(self) -> bool:
@@ -67,38 +67,38 @@ class JobExecutionResult:
         return True
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        """Return no results: accumulators are Java's."""
+        """Return an empty dict: a job has no accumulators."""
         return {}
 
 
 class CompletableFuture(Generic[T]):
-    """A value that will be there, as `pyflink.common.CompletableFuture`.
+    """A value that a running job gives later, as `pyflink.common.CompletableFuture`.
 
     Args:
-        wait: Waits for the value and returns it.
-        is_done: Returns whether the value is there.
+        wait: Waits for the value, and returns it or raises the error.
+        is_done: Returns whether `wait` would return at once.
     """
 
     def __init__(self, wait: Any, is_done: Any) -> None:
         self._wait, self._is_done, self._is_cancelled = wait, is_done, False
 
     def cancel(self) -> bool:
-        """Wait for the value no more, and return whether that was so; the job goes on.
+        """Give the value up unless it is there, and return whether it was given up; the job goes on.
 
-        `JobClient.cancel` cancels a job.
+        To cancel the job, call `JobClient.cancel`.
         """
         self._is_cancelled = self._is_cancelled or not self._is_done()
         return self._is_cancelled
 
     def cancelled(self) -> bool:
-        """Return whether it was cancelled before the value was there."""
+        """Return whether `cancel` was called before the value was there."""
         return self._is_cancelled
 
     def result(self) -> T:
         """Wait for the value and return it.
 
         Raises:
-            CancelledError: It was cancelled before.
+            CancelledError: `cancel` was called before the value was there.
         """
         if self._is_cancelled:
             raise CancelledError
@@ -106,7 +106,7 @@ class CompletableFuture(Generic[T]):
         return value
 
     def exception(self) -> Exception | None:
-        """Return the error that `result` raises; None without one, or before it is done."""
+        """Return the error that `result` raises; None if there is no error, or no result yet."""
         if not self.done():
             return None
         try:
@@ -116,7 +116,7 @@ class CompletableFuture(Generic[T]):
         return None
 
     def done(self) -> bool:
-        """Return whether the value or its error is there, or it was cancelled."""
+        """Return whether `result` would not wait: there is a value or an error, or `cancel` was called."""
         return self._is_cancelled or bool(self._is_done())
 
 
@@ -124,21 +124,22 @@ class JobClient(WithoutJava):
     """Follows a job that runs in the background, as `pyflink.common.JobClient`.
 
     Args:
-        run: The run of the job, which a thread of the client drives.
-        savepoint_dir: The directory for savepoints whose caller names none, or None.
+        run: The run of the job; a thread of the client drives it.
+        savepoint_dir: The directory for savepoints if a caller names no directory, or None.
     """
 
     def __init__(self, run: JobRun, savepoint_dir: str | None = None) -> None:
         self._run, self._job_id, self._savepoint_dir = run, JobID(), savepoint_dir
         self._began, self._runtime = wall_clock(), 0
         self._failure: BaseException | None = None
+        # A daemon: a program that ends without waiting for its job must not hang.
         self._thread = Thread(target=self._work, name=f"job {self._job_id}", daemon=True)
         self._thread.start()
 
     def _work(self) -> None:
         try:
             self._run.wait()
-        except BaseException as error:  # raised to whoever asks for the result
+        except BaseException as error:  # `_result` raises it in the caller's thread
             self._failure = error
         self._runtime = wall_clock() - self._began
 
@@ -151,7 +152,7 @@ class JobClient(WithoutJava):
         return CompletableFuture(self._run.status, lambda: True)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """Return the result of the job, once it has ended; it raises the error of a failed job."""
+        """Return the result of the job; the future waits for its end, and raises the error of a failed job."""
         return CompletableFuture(self._result, lambda: not self._thread.is_alive())
 
     def cancel(self) -> CompletableFuture[None]:
@@ -160,26 +161,26 @@ class JobClient(WithoutJava):
         return CompletableFuture(self._thread.join, lambda: not self._thread.is_alive())
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """Return no results: accumulators are Java's."""
+        """Return an empty dict: a job has no accumulators."""
         return CompletableFuture(dict, lambda: True)
 
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """Take a savepoint and end the job with it; what it has written so far is visible then.
+        """Take a savepoint and end the job with it; its output so far is then visible.
 
         Args:
-            advance_to_end_of_event_time: Whether all event timers fire and all windows end before, for a
-                job that is not to go on.  On Spark only False is possible.
-            savepoint_directory: The directory in which the savepoint gets a directory of its own; None
-                is `execution.checkpointing.savepoint-dir`.
+            advance_to_end_of_event_time: True fires all event timers and ends all windows before, for a
+                job that will not go on.  On Spark only False is possible.
+            savepoint_directory: The parent of the savepoint's own directory; None takes the setting
+                `execution.checkpointing.savepoint-dir`.
 
         Returns:
-            The path of the savepoint, when the job has ended with it.  If the savepoint cannot be taken,
-            it raises the error, and the job goes on.
+            The path of the savepoint, after the job has ended with it.  If the savepoint fails, the
+            future raises the error, and the job goes on.
 
         Raises:
-            DeclarationValueError: There is no directory.
+            DeclarationValueError: Neither the call nor the setting names a directory.
         """
         return self._savepoint(
             savepoint_directory, stops=True, drains=bool(advance_to_end_of_event_time)
@@ -189,14 +190,14 @@ class JobClient(WithoutJava):
         """Take a savepoint while the job goes on.
 
         Args:
-            savepoint_directory: The directory in which the savepoint gets a directory of its own; None
-                is `execution.checkpointing.savepoint-dir`.
+            savepoint_directory: The parent of the savepoint's own directory; None takes the setting
+                `execution.checkpointing.savepoint-dir`.
 
         Returns:
-            The path of the savepoint, when it is taken.
+            The path of the savepoint, after it is complete.
 
         Raises:
-            DeclarationValueError: There is no directory.
+            DeclarationValueError: Neither the call nor the setting names a directory.
         """
         return self._savepoint(savepoint_directory, stops=False, drains=False)
 
@@ -206,11 +207,11 @@ class JobClient(WithoutJava):
         parent = self._savepoint_dir if directory is None else directory
         if not isinstance(parent, str) or not parent:
             msg = (
-                "a savepoint is written into the directory that the call names, or else "
-                f"execution.checkpointing.savepoint-dir, got {short_repr(parent)}; name one"
+                "a savepoint needs a directory, from the call or from the setting "
+                f"execution.checkpointing.savepoint-dir, got {short_repr(parent)}; give one of them"
             )
             raise DeclarationValueError(msg)
-        # As Flink's: savepoint-<the begin of the job's id>-<a random number>.
+        # Flink's form: savepoint-<the first 6 digits of the job's id>-<a random number>.
         name = f"savepoint-{str(self._job_id)[:6]}-{uuid.uuid4().hex[:12]}"
         request = self._run.savepoint(f"{parent.rstrip('/')}/{name}", stops=stops, drains=drains)
         return CompletableFuture(request.result, request.is_done)

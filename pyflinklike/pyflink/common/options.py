@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings that this library reads of a `Configuration`: keys, older keys, defaults, and texts.
+"""Settings of a `Configuration`: their keys, older keys and defaults, and how their texts are read.
 
-A text is taken as Flink takes it.  A length of time is `10 s`, `500ms` or a plain number of ms; names
-of enums and booleans may be in any case of letters.  Several parts, as in `1 h 5 min`, are added up,
-which Flink refuses.  Where a key is not set, its older names are asked for, the newest first.
+Texts are read as Flink reads them (https://nightlies.apache.org/flink/flink-docs-stable/docs/deployment/config/).
+A length of time is `10 s`, `500ms` or a plain number of ms.  Names of enums and booleans may be in upper or
+lower case.  Several lengths in one text, as in `1 h 5 min`, are added up; Flink refuses them.  If a key is not
+set, its older names are looked up, the newest first.
 
 PyFlink has a getter and a setter for most settings.  If a setting has no effect here, `Option.kept` makes
-both: one line of a class declares the setting, its key, its default, and the names of its methods.
+both: one line of a class declares the key, the default and the names of the two methods.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ _NANOSECONDS = {
 }
 _UNITS = {name: length for names, length in _NANOSECONDS.items() for name in names.split()}
 _PART = re.compile(r"([0-9]+)\s*([^\W\d]*)\s*")
+# 18 digits always fit into Java's long.
 _PLAIN = re.compile(r"-?[0-9]{1,18}")
 _LENGTHS = "'500 ms', '10 s', '5 min', '1 h', '2 d' or a number of ms"
 _MOST = 2**63 - 1
@@ -65,26 +67,26 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 class Getter(Protocol[T_co]):
-    """A method without parameters, as type checkers see it."""
+    """The type of a method without parameters, for type checkers."""
 
     def __get__(self, instance: Any, owner: Any = None) -> Callable[[], T_co]:
-        """Return the method of an object."""
+        """Return the method, bound to an object."""
 
 
 class Setter(Protocol):
-    """A method that returns its object, as type checkers see it."""
+    """The type of a method that returns its object, for type checkers."""
 
     def __get__(self, instance: S, owner: Any = None) -> Callable[..., S]:
-        """Return the method of an object."""
+        """Return the method, bound to an object."""
 
 
 def make_method(function: Callable[..., Any], doc: str, **parameters: Any) -> Any:
-    """Make a method of a function.
+    """Make a method from a function, with a docstring and named parameters.
 
     Args:
         function: Takes the object and the arguments, by position.
         doc: The docstring of the method.
-        parameters: The defaults of its parameters by their names; `inspect.Parameter.empty` for none.
+        parameters: The default of each parameter by its name; `inspect.Parameter.empty` for no default.
     """
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     made = [inspect.Parameter(name, kind, default=each) for name, each in parameters.items()]
@@ -99,12 +101,12 @@ def make_method(function: Callable[..., Any], doc: str, **parameters: Any) -> An
     return method
 
 
-def attribute(name: str, what: str = "what was set") -> Getter[Any]:
+def attribute(name: str, what: str = "the value that was set") -> Getter[Any]:
     """Make a method that returns an attribute of its object.
 
     Args:
-        name: The attribute.
-        what: The result, for the docstring.
+        name: The name of the attribute.
+        what: The words for the result in the docstring.
     """
     doc = f"Return {what}; it has no effect here."
     method: Getter[Any] = make_method(lambda self: getattr(self, name), doc)
@@ -117,14 +119,14 @@ def _as_it_is(value: Any, name: str) -> Any:  # noqa: ARG001
 
 @attrs.frozen
 class Option(Generic[T]):
-    """A setting.
+    """A setting of a `Configuration`.
 
     Args:
-        key: Its name today.
-        default: Its value if it is not set.
-        parse: Makes a value of a text; raises a ValueError that says which texts it takes.
-        older: Its former names, the newest first.
-        check: Returns a value that a program sets, or raises an error; gets the name of the parameter, too.
+        key: The name of the setting in Flink 2.
+        default: The value if the setting is not set.
+        parse: Makes a value of a text, or raises a ValueError that says which texts are right.
+        older: Earlier names of the setting, the newest first.
+        check: Takes a value that a program sets and the name of the parameter; returns it or raises an error.
     """
 
     key: str
@@ -138,11 +140,11 @@ class Option(Generic[T]):
     ) -> tuple[Getter[T], Setter]:
         """Make the getter and the setter of a setting without effect.
 
-        They are methods of an object that has a `_configuration`.
+        They are methods for a class whose objects have a `_configuration`.
 
         Args:
-            parameter: The name of the setter's parameter.
-            default: The default of the parameter.
+            parameter: The name of the setter's parameter, as in PyFlink.
+            default: The default of this parameter, if it has one.
         """
 
         def store(holder: Any, value: Any) -> Any:
@@ -153,7 +155,7 @@ class Option(Generic[T]):
         return self._getter(), make_method(store, doc, **{parameter: default})
 
     def switch(self) -> tuple[Setter, Setter, Getter[T]]:
-        """Make the methods that enable and disable a setting without effect, and its getter."""
+        """Make the methods that enable and disable a setting without effect, and the getter."""
 
         def store(value: bool) -> Any:
             def set_value(holder: Any) -> Any:
@@ -167,7 +169,7 @@ class Option(Generic[T]):
 
     def _getter(self) -> Getter[T]:
         default = self.default.name if isinstance(self.default, Enum) else self.default
-        doc = f"Return what is set as `{self.key}`, {default} before; it has no effect here."
+        doc = f"Return the value of `{self.key}`, by default {default}; it has no effect here."
         method: Getter[T] = make_method(lambda holder: self.of(holder._configuration), doc)
         return method
 
@@ -175,7 +177,7 @@ class Option(Generic[T]):
         """Return the value in a configuration, or the default.
 
         Raises:
-            DeclarationValueError: The setting does not take the text.
+            DeclarationValueError: The text is no value of the setting.
         """
         key, text = self._find(configuration)
         if text is None:
@@ -193,7 +195,7 @@ class Option(Generic[T]):
         return self._find(configuration)[1]
 
     def set(self, configuration: Configuration, value: Any) -> None:
-        """Write a value, in a form that `of` reads."""
+        """Store a value as a text that `of` reads."""
         text = value.name if isinstance(value, Enum) else str(value)
         configuration.set_string(self.key, text.lower() if isinstance(value, bool) else text)
 
@@ -205,6 +207,7 @@ class Option(Generic[T]):
         return self.key, None
 
 
+# Each option with a value that can be wrong, for `refuse_wrong`.
 _ALL: list[Option[Any]] = []
 
 
@@ -214,12 +217,12 @@ def _remember(option: Option[T]) -> Option[T]:
 
 
 def duration(key: str, default: int, *older: str) -> Option[int]:
-    """Declare a length of time, in ms."""
+    """Declare a setting for a length of time, in ms."""
     return _remember(Option(key, default, _milliseconds, older, to_milliseconds))
 
 
 def integer(key: str, default: int, *older: str) -> Option[int]:
-    """Declare a whole number."""
+    """Declare a setting for an int."""
 
     def check(value: Any, _: str) -> Any:
         if not is_int(value):
@@ -231,24 +234,24 @@ def integer(key: str, default: int, *older: str) -> Option[int]:
 
 
 def number(key: str, default: float, *older: str) -> Option[float]:
-    """Declare a number, which may have decimals."""
+    """Declare a setting for a float."""
     return _remember(Option(key, default, _number, older))
 
 
 def boolean(key: str, default: bool, *older: str) -> Option[bool]:
-    """Declare a bool."""
+    """Declare a setting for a bool."""
     return _remember(Option(key, default, _boolean, older, lambda value, _: bool(value)))
 
 
 def enum_member(key: str, default: E, *older: str) -> Option[E]:
-    """Declare a member of an enum, by its name."""
+    """Declare a setting for a member of an enum, by its name."""
     kind = type(default)
     members = kind.__members__
 
-    def check(value: Any, _: str) -> Any:
+    def check(value: Any, name: str) -> Any:
         if not isinstance(value, kind):
             msg = (
-                f"it takes a member of {kind.__name__}, got {short_repr(value)}; give for example "
+                f"{name} is a member of {kind.__name__}, got {short_repr(value)}; give for example "
                 f"{kind.__name__}.{next(iter(members))}"
             )
             raise DeclarationTypeError(msg)
@@ -258,15 +261,15 @@ def enum_member(key: str, default: E, *older: str) -> Option[E]:
 
 
 def text(key: str, *older: str) -> Option[str | None]:
-    """Declare a text; an empty one is None."""
+    """Declare a setting for a text; an empty text is None."""
     return Option(key, None, lambda text: text or None, older)
 
 
 def refuse_wrong(configuration: Configuration) -> None:
-    """Read all settings, also those without effect: a job with a wrong one fails before it begins.
+    """Read all settings, even those without effect, so that a job with a wrong one fails before it begins.
 
     Raises:
-        DeclarationValueError: A setting does not take its text.
+        DeclarationValueError: The text of a setting is no value of it.
     """
     for option in _ALL:
         option.of(configuration)
@@ -284,7 +287,7 @@ def _number(text: str) -> float:
 
 
 def _milliseconds(text: str) -> int:
-    """Read a length in whole ms, rounded down as Java's Duration.toMillis.
+    """Read a length in whole ms, rounded down as Java's `Duration.toMillis` does.
 
     A plain number may be negative: Flink writes -1 for a length that is not set.
     """
@@ -295,7 +298,7 @@ def _milliseconds(text: str) -> int:
     parts = _PART.findall(given)
     if not parts or _PART.sub("", given) or any(unit not in _UNITS for _, unit in parts):
         raise ValueError(rule)
-    # First: Python needs quadratic time for the digits of a number.
+    # Before `int`: its time grows with the square of the number of digits.
     if max(len(number) for number, _ in parts) > len(str(_MOST)):
         raise ValueError(rule)
     milliseconds = sum(int(number) * _UNITS[unit] for number, unit in parts) // 1_000_000

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Flink does when a job fails, as `pyflink.common.RestartStrategies`: here Spark decides.
+"""Restart strategies, as `pyflink.common.RestartStrategies`: they are stored, and have no effect here.
 
-Spark runs a failed task again as often as `spark.task.maxFailures` says.  A job that has failed goes
-on from its checkpoint when its program is started again.
+Spark retries a failed task as often as `spark.task.maxFailures` says.  If a job fails, start its program
+again: the job goes on from its checkpoint.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
 
 __getattr__ = of_pyflink(__name__)
 
-_telling_once = without_effect(
-    "Spark runs a failed task again, see spark.task.maxFailures, and a job goes on from its checkpoint"
+_warn_once = without_effect(
+    "Spark retries a failed task, see spark.task.maxFailures, and a job goes on from its checkpoint"
 )
 
 
 @attrs.frozen
 class RestartStrategyConfiguration(WithoutJava):
-    """A strategy; it is stored, and has no effect."""
+    """A strategy, which has no effect."""
 
     def get_description(self) -> str:
-        """Return a sentence about the strategy."""
+        """Return the strategy and its numbers as text."""
         return repr(self)
 
 
@@ -40,32 +40,32 @@ def _interval(given: DurationLike) -> timedelta:
 
 
 class RestartStrategies:
-    """Makes strategies, for programs of Flink 1; Flink 2 has the keys `restart-strategy...`."""
+    """Makes strategies for programs of Flink 1; Flink 2 has the settings `restart-strategy...` instead."""
 
-    @_telling_once
+    @_warn_once
     @attrs.frozen
     class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """Not to try again."""
+        """A failed job stays failed."""
 
-    @_telling_once
+    @_warn_once
     @attrs.frozen
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """What the cluster is configured to do."""
+        """A failed job restarts as the cluster is configured."""
 
-    @_telling_once
+    @_warn_once
     @attrs.frozen
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """To try again some times."""
+        """A failed job restarts a number of times."""
 
         _restart_attempts: int
         _delay_between_attempts_interval: timedelta = attrs.field(converter=_interval)
         get_restart_attempts = attribute("_restart_attempts")
         get_delay_between_attempts_interval = attribute("_delay_between_attempts_interval")
 
-    @_telling_once
+    @_warn_once
     @attrs.frozen
     class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """To try again while there are few failures in some time."""
+        """A failed job restarts while failures are rare."""
 
         _max_failure_rate: int
         _failure_interval: timedelta = attrs.field(converter=_interval)
@@ -76,23 +76,23 @@ class RestartStrategies:
 
     @staticmethod
     def no_restart() -> NoRestartStrategyConfiguration:
-        """Make a strategy that does not try again."""
+        """Make the strategy without a restart."""
         return RestartStrategies.NoRestartStrategyConfiguration()
 
     @staticmethod
     def fall_back_restart() -> FallbackRestartStrategyConfiguration:
-        """Make the strategy of the cluster."""
+        """Make the strategy that the cluster configures."""
         return RestartStrategies.FallbackRestartStrategyConfiguration()
 
     @staticmethod
     def fixed_delay_restart(
         restart_attempts: int, delay_between_attempts: DurationLike
     ) -> FixedDelayRestartStrategyConfiguration:
-        """Make a strategy that tries again some times.
+        """Make a strategy that restarts a job a number of times.
 
         Args:
-            restart_attempts: How often.
-            delay_between_attempts: The time between; an int is in ms.
+            restart_attempts: The greatest number of restarts.
+            delay_between_attempts: The time before each restart; an int is in ms.
         """
         return RestartStrategies.FixedDelayRestartStrategyConfiguration(
             restart_attempts, delay_between_attempts
@@ -102,12 +102,12 @@ class RestartStrategies:
     def failure_rate_restart(
         failure_rate: int, failure_interval: DurationLike, delay_interval: DurationLike
     ) -> FailureRateRestartStrategyConfiguration:
-        """Make a strategy that tries again while there are few failures in some time.
+        """Make a strategy that restarts a job while failures are rare.
 
         Args:
-            failure_rate: How many failures there may be.
-            failure_interval: In which time; an int is in ms.
-            delay_interval: The time between two attempts; an int is in ms.
+            failure_rate: The greatest number of failures in an interval.
+            failure_interval: The length of the interval; an int is in ms.
+            delay_interval: The time before each restart; an int is in ms.
         """
         return RestartStrategies.FailureRateRestartStrategyConfiguration(
             failure_rate, failure_interval, delay_interval

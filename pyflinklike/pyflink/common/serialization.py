@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes bytes of elements, and elements of bytes, under the path that PyFlink has for it."""
+"""Schemas and encoders, which turn elements into bytes and back, at PyFlink's path."""
 
 from pyflinklike.pyflink._graph.files import BulkWriterFactory, Encoder
 from pyflinklike.pyflink._graph.serialization import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lengths and points of time, under the path that PyFlink has for them."""
+"""Lengths and points of time, at PyFlink's path."""
 
 from pyflinklike._clock import Duration, Time
 from pyflinklike.pyflink._names import of_pyflink

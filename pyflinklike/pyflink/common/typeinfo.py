@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types, under the path that PyFlink has for them.
+"""Types, at PyFlink's path.
 
-`RowTypeInfo` is that of jobs, which `Types.ROW` of this room makes: it takes and gives their `Row`.
+`RowTypeInfo` is the type that `pyflinklike.pyflink.common.Types.ROW` makes, for the `Row` of jobs.
 """
 
 from enum import Enum
@@ -52,7 +52,7 @@ __getattr__ = of_pyflink(__name__)
 
 
 class BasicType(Enum):
-    """The types without parts, by the names of Java's classes."""
+    """Types without parts, with the names of their classes in Java as values."""
 
     STRING = "String"
     BYTE = "Byte"
@@ -69,7 +69,7 @@ class BasicType(Enum):
 
 
 class _OfBasics(type):
-    """`BasicTypeInfo` is the class of what `Types` makes for a `BasicType`."""
+    """Makes `BasicTypeInfo(BasicType.INT)` equal `Types.INT()`, and an instance of `BasicTypeInfo`."""
 
     def __call__(cls, basic_type: BasicType) -> Any:
         return getattr(Types, basic_type.name)()
@@ -79,7 +79,7 @@ class _OfBasics(type):
 
 
 class BasicTypeInfo(WithoutJava, metaclass=_OfBasics):
-    """Types without parts, by the names that `Types` has today."""
+    """Makes types without parts; `Types` has the same methods under shorter names."""
 
     STRING_TYPE_INFO = staticmethod(Types.STRING)
     BYTE_TYPE_INFO = staticmethod(Types.BYTE)
@@ -96,7 +96,7 @@ class BasicTypeInfo(WithoutJava, metaclass=_OfBasics):
 
 
 class SqlTimeTypeInfo:
-    """Types of dates and times of day, by the names that `Types` has today."""
+    """Makes types of dates and times of day; `Types` has the same methods under other names."""
 
     DATE = staticmethod(Types.SQL_DATE)
     TIME = staticmethod(Types.SQL_TIME)

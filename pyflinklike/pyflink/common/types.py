@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Row` as jobs of the DataStream API know it: its fields can be assigned, and it has a kind.
+"""The `Row` of PyFlink's jobs: a job can assign its fields, and it has a kind.
 
-`pyflinklike.Row` is immutable, which state and DataFrames need.  This one is for jobs that were written for
-PyFlink.  The types of rows in `pyflinklike.pyflink.common.Types` take and return this one; stored bytes are the
-same.
+`pyflinklike.Row` is immutable, as state and DataFrames need it.  This `Row` is for jobs that were written for
+PyFlink.  The types of rows in `pyflinklike.pyflink.common.Types` take it and return it.  Both rows have the same
+stored bytes.
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ _OWN = frozenset({"_fields", "_values", "_row_kind"})
 class Row:
     """A record whose fields can be read and assigned, as `pyflink.common.Row`.
 
-    Two named rows are equal if they agree name by name, in any order; two unnamed ones by
-    position; a named one and an unnamed one never are.  Kinds count.
+    Two named rows are equal if they have the same fields with the same values, in any order.  Two unnamed
+    rows are equal if they have the same values in the same order.  A named row never equals an unnamed one.
+    Rows of different kinds are never equal.
 
     Args:
         *args: The values of an unnamed row.
         **kwargs: The fields of a named row.
 
     Raises:
-        ValueError: Both values and fields are given.
+        ValueError: The call has both values and named fields.
     """
 
     _fields: list[str] | None
@@ -73,7 +74,7 @@ class Row:
         """Make a row of a kind.
 
         Args:
-            row_kind: The kind.
+            row_kind: The kind, such as `RowKind.DELETE`.
             args: The values of an unnamed row.
             kwargs: The fields of a named row.
         """
@@ -82,14 +83,14 @@ class Row:
         return row
 
     def get_row_kind(self) -> RowKind:
-        """Return the kind; a new row is an INSERT."""
+        """Return the kind; it is INSERT unless the program sets another."""
         return self._row_kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
         """Set the kind.
 
         Args:
-            row_kind: The kind.
+            row_kind: The kind, such as `RowKind.DELETE`.
         """
         self._row_kind = row_kind
 
@@ -112,7 +113,7 @@ class Row:
             names: The names of the fields, in the order of the result.
 
         Raises:
-            ValueError: There is no such field.
+            ValueError: The row has no field of a name.
         """
         return self._values if self._fields is None else [self[name] for name in names]
 
@@ -120,7 +121,7 @@ class Row:
         """Return the fields by name.
 
         Args:
-            recursive: True turns rows inside, also in lists and dicts, into dicts as well.
+            recursive: True also turns the rows in its fields, lists and dicts into dicts.
 
         Raises:
             TypeError: The row has no names.
@@ -144,11 +145,11 @@ class Row:
             msg = (
                 f"a row with the fields {short_repr(self)} has {len(self)} values, got {len(args)}"
             )
-            raise ValueError(f"{msg}; give one for each")
+            raise ValueError(f"{msg}; give one value for each field")
         return restore_row(self._values, args, self._row_kind)
 
     def _make(self, values: Iterable[Any]) -> Row:
-        """Return a row like this one with other values."""
+        """Return a row of the same names and kind with other values."""
         return restore_row(self._fields, values, self._row_kind)
 
     def _position(self, item: Any) -> Any:
@@ -171,6 +172,7 @@ class Row:
         self._values[self._position(item)] = value
 
     def __getattr__(self, name: str) -> Any:
+        # `copy` and `pickle` ask for such names before the row has fields.
         if name.startswith("_"):
             raise AttributeError(name)
         try:
@@ -218,13 +220,14 @@ copy_by(Row, lambda row, copy: row._make(map(copy, row._values)))
 
 
 class _NoFieldError(KeyError, ValueError):
-    """There is no such field; PyFlink raises a KeyError or a ValueError, so this is both."""
+    """A row has no such field; PyFlink raises a KeyError or a ValueError, so this is both."""
 
+    # A KeyError would show the repr of its message.
     __str__ = Exception.__str__
 
 
 def make_named_rows(names: Sequence[str], values: Iterable[Iterable[Any]]) -> Iterator[Row]:
-    """Make rows with the same names, without the checks of a call with keywords.
+    """Make rows with the same names, faster than calls of `Row` with keywords.
 
     Args:
         names: The names of the fields.
@@ -233,14 +236,14 @@ def make_named_rows(names: Sequence[str], values: Iterable[Iterable[Any]]) -> It
     new, kind = object.__new__, RowKind.INSERT
     for each in values:
         row = new(Row)
-        # Into `__dict__`: `__setattr__` would check the name of each attribute.
+        # `__setattr__` would check the name of each attribute, so they go into `__dict__`.
         own = row.__dict__
         own["_fields"], own["_values"], own["_row_kind"] = [*names], [*each], kind
         yield row
 
 
 def restore_row(names: Iterable[str] | None, values: Iterable[Any], kind: RowKind) -> Row:
-    """Restore a row from its pickle, which names this function `pyflinklike.pyflink.common.restore_row`."""
+    """Restore a row from its pickle, which has this function as `pyflinklike.pyflink.common.restore_row`."""
     row = Row.of_kind(kind, *values)
     if names is not None:
         row._fields = list(names)
@@ -259,21 +262,22 @@ def _as_dicts(value: Any) -> Any:
 
 @attrs.frozen(repr=False)
 class AssignableRowTypeInfo(RowTypeInfo):
-    """ROW and ROW_NAMED for users of `pyflinklike.pyflink.common.Row`; bytes are those of any row."""
+    """ROW and ROW_NAMED with the `Row` of this module; stored bytes are the same as for `pyflinklike.Row`."""
 
     @property
     def is_identity(self) -> bool:
-        """False: the user gets a row that is his own."""
+        """False: each user gets a row of its own, which it may change."""
         return False
 
     def thaw(self, stored: Any) -> Any:
-        """Return a row of the user's own, with names."""
+        """Return a new row with names."""
         parts = zip(self.field_types, stored)
         values = [None if value is None else part.thaw(value) for part, value in parts]
         return restore_row(self.field_names, values, RowKind.INSERT)
 
     def converted(self, value: Any) -> Any:
-        """Return the row as the next operator gets it; its kind stays."""
+        """Return the row as the next operator gets it, with the same kind."""
+        # State has no kinds, so a kind gets lost on the way through the stored form.
         made = self.thaw(self.freeze(value))
         if isinstance(value, Row):
             made._row_kind = value._row_kind
@@ -311,6 +315,6 @@ class Types(_Types):
         Args:
             field_names: The names of the fields, in order.
             field_types: The types of the fields, in the same order.
-            defaults: Values for fields that stored rows do not have yet, as in `pyflinklike.Types`.
+            defaults: Values by name for fields that older stored rows do not have, as in `pyflinklike.Types`.
         """
         return AssignableRowTypeInfo(field_types, field_names, defaults or {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watermarks, under the path that PyFlink has for them."""
+"""Watermarks, at PyFlink's path."""
 
 from pyflinklike.pyflink._graph.watermarks import TimestampAssigner, WatermarkStrategy
 from pyflinklike.pyflink._names import of_pyflink

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that wait for a service, as `pyflink.datastream.AsyncDataStream`."""
+"""Functions that wait for a service, as `pyflink.datastream.AsyncDataStream`.
+
+class Prices(AsyncFunction):
+async def async_invoke(self, value):
+return [(value, await ask_service(value))]
+
+priced = AsyncDataStream.ordered_wait(stream, Prices(), Time.seconds(5))
+"""
 
 from __future__ import annotations
 
@@ -34,13 +41,13 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream:
-        """Apply a function; outputs may overtake each other, but no watermark.
+        """Apply a function; outputs may overtake each other, but not a watermark.
 
         Args:
             data_stream: The stream of the elements.
-            async_function: Waits for a service.
-            timeout: The most time of an element; an int is in ms, and 0 is no limit.
-            capacity: The most elements that wait at one time, at least 1.
+            async_function: The function; its `async_invoke` waits for a service.
+            timeout: The greatest time for an element; an int is in ms, and 0 is no limit.
+            capacity: The greatest number of elements that wait at one time, at least 1.
             output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
@@ -58,14 +65,14 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream:
-        """Apply a function as `unordered_wait` does, and try some elements again.
+        """Apply a function as `unordered_wait` does, and retry elements by a strategy.
 
         Args:
             data_stream: The stream of the elements.
-            async_function: Waits for a service.
-            timeout: The most time of an element with all its attempts, above 0; an int is in ms.
-            async_retry_strategy: Decides whether and when an element is tried again.
-            capacity: The most elements that wait at one time, at least 1.
+            async_function: The function; its `async_invoke` waits for a service.
+            timeout: The greatest time for an element with all attempts, above 0; an int is in ms.
+            async_retry_strategy: Decides whether and when an element is retried.
+            capacity: The greatest number of elements that wait at one time, at least 1.
             output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
@@ -86,9 +93,9 @@ class AsyncDataStream:
 
         Args:
             data_stream: The stream of the elements.
-            async_function: Waits for a service.
-            timeout: The most time of an element; an int is in ms, and 0 is no limit.
-            capacity: The most elements that wait at one time, at least 1.
+            async_function: The function; its `async_invoke` waits for a service.
+            timeout: The greatest time for an element; an int is in ms, and 0 is no limit.
+            capacity: The greatest number of elements that wait at one time, at least 1.
             output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
@@ -106,14 +113,14 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: OutputType = None,
     ) -> DataStream:
-        """Apply a function as `ordered_wait` does, and try some elements again.
+        """Apply a function as `ordered_wait` does, and retry elements by a strategy.
 
         Args:
             data_stream: The stream of the elements.
-            async_function: Waits for a service.
-            timeout: The most time of an element with all its attempts, above 0; an int is in ms.
-            async_retry_strategy: Decides whether and when an element is tried again.
-            capacity: The most elements that wait at one time, at least 1.
+            async_function: The function; its `async_invoke` waits for a service.
+            timeout: The greatest time for an element with all attempts, above 0; an int is in ms.
+            async_retry_strategy: Decides whether and when an element is retried.
+            capacity: The greatest number of elements that wait at one time, at least 1.
             output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
@@ -142,6 +149,7 @@ def _wait(
     if not is_int(capacity) or capacity < 1:
         msg = f"capacity is at least 1, got {short_repr(capacity)}"
         raise DeclarationValueError(msg)
+    # The function has no keyed state, so it gets the elements alone.
     return data_stream.without_keys()._next(
         AsyncWait,
         "async wait operator",
@@ -163,7 +171,7 @@ def _check_strategy(strategy: Any) -> AsyncRetryStrategy:
         raise DeclarationTypeError(msg)
     if strategy.get_retry_predicate() is None:
         name = type(strategy).__qualname__
-        msg = f"Retry predicate of the async retry strategy {name!r} is None, got None; return one"
+        msg = f"Retry predicate of the async retry strategy {name!r} is None, got None; return an AsyncRetryPredicate"
         raise DeclarationTypeError(msg)
     return strategy
 
@@ -174,6 +182,7 @@ def _check_function(function: Any) -> None:
         msg = f"it takes an AsyncFunction, got {short_repr(function)}; {remedy}"
         raise DeclarationTypeError(msg)
     check_methods(function)
+    # Without this check a call would return a list, and fail with the first element.
     if not inspect.iscoroutinefunction(function.async_invoke):
         msg = (
             f"Method 'async_invoke' of class {type(function).__qualname__!r} should be declared as "

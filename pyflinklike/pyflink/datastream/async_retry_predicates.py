@@ -16,7 +16,7 @@ def empty_result_predicate(result: list[Any] | None) -> bool:
     """Return whether an element has no outputs.
 
     Args:
-        result: The outputs, or None.
+        result: The outputs of the element, or None.
     """
     return not result
 
@@ -25,7 +25,7 @@ def has_exception_predicate(error: Exception | None) -> bool:
     """Return whether an error was raised.
 
     Args:
-        error: The error, or None.
+        error: The error of the attempt, or None.
     """
     return error is not None
 
@@ -36,7 +36,7 @@ def exception_type_predicate(
     """Return whether an error of a class was raised.
 
     Args:
-        error: The error, or None.
-        expected_error_type: The class; bind it with `functools.partial`.
+        error: The error of the attempt, or None.
+        expected_error_type: The class of the error; bind it with `functools.partial`.
     """
     return isinstance(error, expected_error_type)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strategies for another attempt, as `pyflink.datastream.async_retry_strategies`.
+"""Classes of retry strategies, as `pyflink.datastream.async_retry_strategies`.
 
-`AsyncRetryStrategy` has a method that makes each of them, here as in PyFlink.
+The methods of `AsyncRetryStrategy` make the same strategies, here as in PyFlink.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ __getattr__ = of_pyflink(__name__)
 
 
 class _Made(AsyncRetryStrategy):
-    """A strategy under the name of its class.
+    """Gives a strategy the name of a class.
 
     Args:
-        made: The same, made by a method of `AsyncRetryStrategy`.
+        made: The strategy, made by a method of `AsyncRetryStrategy`.
     """
 
     def __init__(self, made: AsyncRetryStrategy) -> None:
         self._made = made
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Return whether there may be another attempt."""
+        """Return whether another attempt is allowed."""
         return self._made.can_retry(current_attempts)
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
@@ -44,19 +44,19 @@ class _Made(AsyncRetryStrategy):
         return self._made.get_backoff_time_millis(current_attempts)
 
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """Return the predicates."""
+        """Return the predicates that choose the elements to retry."""
         return self._made.get_retry_predicate()
 
 
 class NoRetryStrategy(_Made):
-    """Tries nothing again."""
+    """Retries no element."""
 
     def __init__(self) -> None:
         super().__init__(AsyncRetryStrategy.no_restart())
 
 
 class FixedDelayRetryStrategy(_Made):
-    """Waits the same time before each attempt; arguments are those of `AsyncRetryStrategy.fixed_delay`."""
+    """Waits the same time before each attempt; it takes the arguments of `AsyncRetryStrategy.fixed_delay`."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class FixedDelayRetryStrategy(_Made):
 
 
 class ExponentialBackoffDelayRetryStrategy(_Made):
-    """Waits longer and longer; arguments are those of `AsyncRetryStrategy.exponential_backoff`."""
+    """Waits longer each time; it takes the arguments of `AsyncRetryStrategy.exponential_backoff`."""
 
     def __init__(
         self,
@@ -97,4 +97,4 @@ class ExponentialBackoffDelayRetryStrategy(_Made):
 
 
 NO_RETRY_STRATEGY: AsyncRetryStrategy = NoRetryStrategy()
-"""Tries nothing again."""
+"""Retries no element."""

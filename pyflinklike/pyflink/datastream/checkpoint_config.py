@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of checkpoints, as `pyflink.datastream.CheckpointConfig`.
 
-On Spark each micro-batch is a checkpoint.  Three settings count: the interval is the least time of a
-micro-batch, the directory is where checkpoints are, and the retention decides whether a cancelled job can
-go on from its own.  All others are stored for their getters, so a program for PyFlink runs unchanged.
+On Spark each micro-batch is a checkpoint.  Three settings have an effect: the interval is the least time of
+a micro-batch, the directory holds the checkpoints, and the retention decides whether a cancelled job keeps
+its checkpoint.  All other settings are stored for their getters, so a program for PyFlink runs unchanged.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __getattr__ = of_pyflink(__name__)
 
 
 class CheckpointingMode(Enum):
-    """The guarantee of checkpoints, as `pyflink.datastream.CheckpointingMode`; here exactly once."""
+    """The guarantee for state, as `pyflink.datastream.CheckpointingMode`; here it is always exactly once."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """What happens to a checkpoint when its job is cancelled; it stays unless it is to be deleted."""
+    """The fate of a checkpoint when its job is cancelled: only `DELETE_ON_CANCELLATION` removes it."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1
@@ -80,7 +80,7 @@ class CheckpointConfig(WithoutJava):
     """Settings of checkpoints.
 
     Args:
-        configuration: The configuration that holds them.
+        configuration: The configuration that holds the settings.
     """
 
     DEFAULT_MODE = CheckpointingMode.EXACTLY_ONCE
@@ -92,14 +92,14 @@ class CheckpointConfig(WithoutJava):
         self._configuration = configuration
 
     def is_checkpointing_enabled(self) -> bool:
-        """Return whether an interval was set."""
+        """Return whether an interval is set."""
         return self.get_checkpoint_interval() > 0
 
     def get_checkpoint_interval(self) -> int:
         """Return the interval in ms; -1 if it is not set.
 
         Raises:
-            DeclarationValueError: The configuration has a text that is no length of time.
+            DeclarationValueError: The text in the configuration is no length of time.
         """
         return INTERVAL.of(self._configuration)
 
@@ -107,13 +107,13 @@ class CheckpointConfig(WithoutJava):
         """Set the least time of a micro-batch.
 
         Args:
-            checkpoint_interval: An int is in ms; a negative one is not set.
+            checkpoint_interval: The time, an int in ms; a negative time means no interval.
         """
         milliseconds = to_milliseconds(checkpoint_interval, "checkpoint_interval")
         return self._set(INTERVAL, f"{milliseconds} ms" if milliseconds >= 0 else milliseconds)
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
-        """Set where checkpoints are: each job has a folder there, by its name, and goes on from it.
+        """Set the directory of checkpoints: each job has a folder in it, by its name, and goes on from there.
 
         Args:
             checkpoint_path: The path of a directory.
@@ -121,41 +121,41 @@ class CheckpointConfig(WithoutJava):
         return self._set(DIRECTORY, checkpoint_path)
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """Return what happens to the checkpoint when the job is cancelled.
+        """Return the fate of the checkpoint when the job is cancelled.
 
         Raises:
-            DeclarationValueError: The configuration has a text that is no retention.
+            DeclarationValueError: The text in the configuration is no retention.
         """
         return RETENTION.of(self._configuration)
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Set what happens to the checkpoint when the job is cancelled.
+        """Set the fate of the checkpoint when the job is cancelled.
 
         Args:
             retention_mode: `DELETE_ON_CANCELLATION` removes it; any other keeps it.
 
         Raises:
-            DeclarationTypeError: It is no `ExternalizedCheckpointRetention`.
+            DeclarationTypeError: `retention_mode` is no `ExternalizedCheckpointRetention`.
         """
         return self._set(RETENTION, RETENTION.check(retention_mode, "retention_mode"))
 
-    # Of Flink 1
+    # Methods of Flink 1
 
     @deprecated_alias("get_externalized_checkpoint_retention()")
     def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointRetention:
-        """Return what happens to the checkpoint when the job is cancelled."""
+        """Return the fate of the checkpoint when the job is cancelled."""
         return self.get_externalized_checkpoint_retention()
 
     @deprecated_alias("set_externalized_checkpoint_retention(retention_mode)")
     def set_externalized_checkpoint_cleanup(
         self, cleanup_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Set what happens to the checkpoint when the job is cancelled.
+        """Set the fate of the checkpoint when the job is cancelled.
 
         Args:
-            cleanup_mode: As for `set_externalized_checkpoint_retention`.
+            cleanup_mode: The mode, as for `set_externalized_checkpoint_retention`.
         """
         return self.set_externalized_checkpoint_retention(cleanup_mode)
 
@@ -163,26 +163,26 @@ class CheckpointConfig(WithoutJava):
     def enable_externalized_checkpoints(
         self, cleanup_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Set what happens to the checkpoint when the job is cancelled.
+        """Set the fate of the checkpoint when the job is cancelled.
 
         Args:
-            cleanup_mode: As for `set_externalized_checkpoint_retention`.
+            cleanup_mode: The mode, as for `set_externalized_checkpoint_retention`.
         """
         return self.set_externalized_checkpoint_retention(cleanup_mode)
 
     @deprecated_alias("set_checkpoint_storage_dir(path), or the key execution.checkpointing.dir")
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
-        """Set where checkpoints are, by the folder of a storage.
+        """Set the directory of checkpoints to the folder of a storage.
 
         Args:
-            storage: A `FileSystemCheckpointStorage`; any other has no folder, and no effect.
+            storage: A `FileSystemCheckpointStorage`; any other storage has no folder, and no effect.
 
         Raises:
-            DeclarationTypeError: It is no `CheckpointStorage`.
+            DeclarationTypeError: `storage` is no `CheckpointStorage`.
         """
         if not isinstance(storage, CheckpointStorage):
             msg = (
-                f"it takes a CheckpointStorage, got {short_repr(storage)}; give for example "
+                f"set_checkpoint_storage takes a CheckpointStorage, got {short_repr(storage)}; give for example "
                 "FileSystemCheckpointStorage('/checkpoints')"
             )
             raise DeclarationTypeError(msg)
@@ -192,16 +192,16 @@ class CheckpointConfig(WithoutJava):
 
     @deprecated_alias("the key execution.checkpointing.dir")
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
-        """Return the folder of checkpoints as a storage; None where there is none."""
+        """Return the directory of checkpoints as a storage; None if no directory is set."""
         path = DIRECTORY.of(self._configuration)
         return None if path is None else FileSystemCheckpointStorage(path)
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Return whether a retention was set; here checkpoints stay unless they are to be deleted."""
+        """Return whether a retention is set; without one, checkpoints stay."""
         none = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         return self.get_externalized_checkpoint_retention() is not none
 
-    # Settings without effect here
+    # Settings without effect here; some have two names, as in PyFlink
 
     get_checkpointing_mode, set_checkpointing_mode = _MODE.kept("checkpointing_mode")
     get_checkpointing_consistency_mode = get_checkpointing_mode
@@ -227,22 +227,22 @@ class CheckpointConfig(WithoutJava):
     set_aligned_checkpoint_timeout = set_alignment_timeout
 
     def get_alignment_timeout(self) -> Duration:
-        """Return how long a checkpoint waits in Flink before it overtakes elements."""
+        """Return the time after which a checkpoint overtakes elements in Flink; it has no effect here."""
         return Duration.of_millis(_ALIGNMENT.of(self._configuration))
 
     get_aligned_checkpoint_timeout = get_alignment_timeout
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """Return whether a job fails with a checkpoint in Flink; here it always does."""
+        """Return whether a failed checkpoint fails the job in Flink; here it always does."""
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(
         self, fail_on_checkpointing_errors: bool
     ) -> CheckpointConfig:
-        """Store whether a job fails with a checkpoint for its getter.
+        """Store for the getter whether a failed checkpoint fails the job.
 
         Args:
-            fail_on_checkpointing_errors: True tolerates no failed checkpoint, False any number.
+            fail_on_checkpointing_errors: True allows no failed checkpoint, False any number of them.
         """
         return self._set(_FAILURES, 0 if fail_on_checkpointing_errors else _UNLIMITED)
 

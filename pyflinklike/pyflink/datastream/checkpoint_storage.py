@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Flink writes checkpoints, as `pyflink.datastream.CheckpointStorage`.
+"""Storages of checkpoints, as `pyflink.datastream.CheckpointStorage`.
 
-Here the folder of `FileSystemCheckpointStorage` is where the jobs of a program have theirs: it is
-given to `CheckpointConfig.set_checkpoint_storage`.  All other settings have no effect.
+`CheckpointConfig.set_checkpoint_storage` takes the folder of a `FileSystemCheckpointStorage` for the
+checkpoints of a program's jobs.  All other settings of storages have no effect.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ __all__ = [
 
 __getattr__ = of_pyflink(__name__)
 
+# Flink's defaults, which programs may read.
 _MANY_BYTES = 5 * 1024 * 1024
 _MOST_IN_METADATA = 1024 * 1024
 
 
 class CheckpointStorage(WithoutJava):
-    """A place for checkpoints."""
+    """The base of all storages."""
 
     checkpoint_path: str | None = None
 
     def get_checkpoint_path(self) -> str | None:
-        """Return the folder; None where there is none."""
+        """Return the folder; None for a storage without a folder."""
         return self.checkpoint_path
 
     def get_savepoint_path(self) -> None:
@@ -44,11 +45,11 @@ class CheckpointStorage(WithoutJava):
 
 @without_effect("checkpoints are files; give execution.checkpointing.dir a folder to go on from it")
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """The memory of Flink's job manager, which is not here.
+    """The memory of Flink's job manager, which does not exist here.
 
     Args:
-        checkpoint_path: Has no effect.
-        max_state_size: The result of its getter.
+        checkpoint_path: The path of a folder; it has no effect.
+        max_state_size: A size in bytes, only for the getter.
     """
 
     DEFAULT_MAX_STATE_SIZE = _MANY_BYTES
@@ -63,15 +64,15 @@ class JobManagerCheckpointStorage(CheckpointStorage):
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
-    """A folder.
+    """A folder for checkpoints.
 
     Args:
-        checkpoint_path: The path of the folder.
-        file_state_size_threshold: The result of its getter; None for none.
-        write_buffer_size: The result of its getter.
+        checkpoint_path: The path of the folder, or its address.
+        file_state_size_threshold: A size in bytes, only for the getter, which returns -1 for None.
+        write_buffer_size: A size in bytes, only for the getter.
 
     Raises:
-        DeclarationValueError: There is no path.
+        DeclarationValueError: The path is None.
     """
 
     MAX_FILE_STATE_THRESHOLD = _MOST_IN_METADATA
@@ -93,9 +94,9 @@ class FileSystemCheckpointStorage(CheckpointStorage):
     get_write_buffer_size = attribute("_buffer_size")
 
 
-@without_effect("its storage is Java's; give execution.checkpointing.dir a folder")
+@without_effect("its storage is written in Java; give execution.checkpointing.dir a folder")
 class CustomCheckpointStorage(CheckpointStorage):
-    """A storage in Java, which is not here."""
+    """A storage in Java, which has no effect here."""
 
     def __init__(self, *_: object) -> None:
-        """Take anything."""
+        """Accept any arguments, and ignore them."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two streams for one function, as PyFlink's `ConnectedStreams` and broadcast streams."""
+"""Two streams for one function, as in `pyflink.datastream.data_stream`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ S_co = TypeVar("S_co", covariant=True)
 
 
 class Connectable(Protocol[S_co]):
-    """A stream as functions of two streams need it; their outputs are streams of type `S_co`."""
+    """A stream that can be an input of a function of two streams; outputs are streams of type `S_co`."""
 
     @property
     def has_keys(self) -> bool:
@@ -43,7 +43,7 @@ class Connectable(Protocol[S_co]):
         """Make a stream whose elements have keys."""
 
     def without_keys(self) -> Connectable[S_co]:
-        """Return the elements without keys."""
+        """Return the stream of the same elements, without keys."""
 
     def joined(
         self,
@@ -53,15 +53,15 @@ class Connectable(Protocol[S_co]):
         type_info: TypeInformation,
         **fields: Any,
     ) -> S_co:
-        """Return the stream of a new node whose inputs are this stream and another one."""
+        """Add a node whose inputs are this stream and another one, and return its stream."""
 
 
 class ConnectedStreams(Generic[S], WithoutJava):
     """Two streams for a function of both, as `pyflink.datastream.ConnectedStreams`.
 
     Args:
-        stream1: The first input.
-        stream2: The second input.
+        stream1: The stream of the function's first method.
+        stream2: The stream of the function's second method.
     """
 
     def __init__(self, stream1: Connectable[S], stream2: Connectable[S]) -> None:
@@ -73,12 +73,12 @@ class ConnectedStreams(Generic[S], WithoutJava):
         key_selector2: KeySelector | Callable[[Any], Any],
         key_type: TypeInformation | None = None,
     ) -> ConnectedStreams[S]:
-        """Give the elements of both streams keys of one type; keys that they have are replaced.
+        """Key the elements of both streams, with keys of one type; earlier keys are replaced.
 
         Args:
             key_selector1: Returns the key of an element of the first stream.
             key_selector2: Returns the key of an element of the second stream.
-            key_type: The type of the keys; None for any that pickle can write.
+            key_type: The type of the keys; None for any objects that pickle can write.
         """
         first = self.stream1.key_by(key_selector1, key_type)
         return ConnectedStreams(first, self.stream2.key_by(key_selector2, key_type))
@@ -87,7 +87,7 @@ class ConnectedStreams(Generic[S], WithoutJava):
         """Make at most one output of each element; None is no output.
 
         Args:
-            func: Has a method for each stream.
+            func: A `CoMapFunction`, with a method for each stream.
             output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
@@ -102,7 +102,7 @@ class ConnectedStreams(Generic[S], WithoutJava):
         """Make any number of outputs of each element.
 
         Args:
-            func: Has a method for each stream.
+            func: A `CoFlatMapFunction`, with a method for each stream.
             output_type: The type of the outputs, as for `DataStream.map`.
 
         Raises:
@@ -118,7 +118,7 @@ class ConnectedStreams(Generic[S], WithoutJava):
         """Make any number of outputs of each element, also for side outputs.
 
         Args:
-            func: A `CoProcessFunction`; where both streams have keys it has keyed state, and may be a
+            func: A `CoProcessFunction`.  If both streams have keys, it has keyed state, and may be a
                 `KeyedCoProcessFunction`.
             output_type: The type of the outputs, as for `DataStream.map`.
 
@@ -130,7 +130,7 @@ class ConnectedStreams(Generic[S], WithoutJava):
             name, message = "KEYED CO-PROCESS", "The input must be a KeyedCoProcessFunction"
         else:
             kinds, name = (CoProcessFunction,), "CO-PROCESS"
-            message = "The input must be a CoProcessFunction where not both streams have keys"
+            message = "The input must be a CoProcessFunction unless both streams have keys"
         return self._result(name, check_function(func, kinds, message), output_type)
 
     @property
@@ -145,7 +145,7 @@ class ConnectedStreams(Generic[S], WithoutJava):
 
 
 class BroadcastStream:
-    """A stream that each instance gets whole, as `pyflink.datastream.BroadcastStream`.
+    """A stream whose elements go to each instance, as `pyflink.datastream.BroadcastStream`.
 
     Args:
         input_stream: The stream of the elements.
@@ -162,11 +162,11 @@ class BroadcastStream:
 
 
 class BroadcastConnectedStream(Generic[S]):
-    """A stream and a broadcast one, for a function of both, as PyFlink's.
+    """A stream and a broadcast stream for a function of both, as in PyFlink.
 
     Args:
-        non_broadcast_stream: The first input.
-        broadcast_stream: The second input.
+        non_broadcast_stream: The stream whose elements go to one instance each.
+        broadcast_stream: The stream whose elements go to each instance.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class BroadcastConnectedStream(Generic[S]):
         """Make any number of outputs of each element, also for side outputs.
 
         Args:
-            func: A `KeyedBroadcastProcessFunction` where the first stream has keys, else a
+            func: A `KeyedBroadcastProcessFunction` if the first stream has keys, otherwise a
                 `BroadcastProcessFunction`.
             output_type: The type of the outputs, as for `DataStream.map`.
 
@@ -197,6 +197,7 @@ class BroadcastConnectedStream(Generic[S]):
         return main.joined(
             WithBroadcast,
             f"{'Keyed ' if main.has_keys else ''}Broadcast Process",
+            # Every instance gets every element, so a key would have no use.
             other.input_stream.without_keys(),
             output_type_of(output_type),
             function=function,

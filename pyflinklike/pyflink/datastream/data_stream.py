@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams, as `pyflink.datastream.data_stream`: each call adds a node to the graph of a job.
 
-A stream is a number of a node in the program's graph; nothing runs before the program executes a job.
-Settings of a node may change until then.  Functions are copied when they are declared, so an object
-that a program changes afterwards changes no job.
+A stream holds the number of a node in the program's graph.  Operators run when the program executes a
+job; until then the settings of a node may change.  Functions are copied when they are declared: if the program
+changes a function afterwards, the job does not see it.
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    words = env.from_collection(["to", "be", "or", "not", "to", "be"])
+    words.map(lambda word: (word, 1)).key_by(lambda pair: pair[0]).sum(1).print()
+    env.execute("count words")
 """
 
 from __future__ import annotations
@@ -92,7 +97,7 @@ __getattr__ = of_pyflink(__name__)
 
 
 class _Kinds(NamedTuple):
-    """The classes of nodes for functions of one element."""
+    """The classes of nodes for `map`, `flat_map` and `filter`."""
 
     map: type[Node]
     flat_map: type[Node]
@@ -100,14 +105,14 @@ class _Kinds(NamedTuple):
 
 
 class DataStream(StreamNode):
-    """A stream of elements, as `pyflink.datastream.DataStream`; an environment makes the first."""
+    """A stream of elements, as `pyflink.datastream.DataStream`; `StreamExecutionEnvironment` makes the first."""
 
     has_keys = False
     """Whether elements have keys."""
     _kinds = _Kinds(Map, FlatMap, Filter)
 
     def get_name(self) -> str:
-        """Return the name of the operator where jobs are shown."""
+        """Return the name of the operator, as plans and messages show it."""
         return self._node.name
 
     def get_type(self) -> TypeInformation:
@@ -119,7 +124,7 @@ class DataStream(StreamNode):
         return self._program.environment
 
     def get_execution_config(self) -> ExecutionConfig:
-        """Return the settings of the environment's operators."""
+        """Return the settings for all operators of the environment."""
         return self._program.execution_config
 
     def set_max_parallelism(self, max_parallelism: int) -> DataStream:
@@ -129,7 +134,7 @@ class DataStream(StreamNode):
             max_parallelism: From 1 to 32768; it is fixed for the life of a checkpoint.
 
         Raises:
-            DeclarationValueError: It is another number.
+            DeclarationValueError: The number is out of this range.
         """
         check_max_parallelism(max_parallelism)
         return self._set(max_parallelism=max_parallelism)
@@ -142,10 +147,10 @@ class DataStream(StreamNode):
         """Accept a timeout without effect: here elements travel in batches.
 
         Args:
-            timeout_millis: A time in ms; -1 takes the environment's.
+            timeout_millis: A time in ms; -1 takes the timeout of the environment.
 
         Raises:
-            DeclarationValueError: It is less than -1.
+            DeclarationValueError: The time is less than -1.
         """
         if not is_int(timeout_millis) or timeout_millis < -1:
             msg = f"timeout must be >= -1, got {short_repr(timeout_millis)}; give ms, or -1 for the default"
@@ -156,7 +161,7 @@ class DataStream(StreamNode):
         """Return the stream unchanged: the host decides how it runs operators together."""
         return self
 
-    # Of one element
+    # Functions of one element
 
     @renamed_keywords(type_info="output_type")
     def map(
@@ -165,9 +170,9 @@ class DataStream(StreamNode):
         """Make one output of each element; an output may be None.
 
         Args:
-            func: Returns the output of an element; a `MapFunction` or a callable.
-            output_type: The type of the outputs; a list of types is a row, None any object that
-                pickle can write.
+            func: A `MapFunction` or a callable; it returns the output for an element.
+            output_type: The type of the outputs.  A list of types stands for a row, None for any object
+                that pickle can write.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -184,8 +189,8 @@ class DataStream(StreamNode):
         """Make any number of outputs of each element.
 
         Args:
-            func: Returns an iterable of the outputs of an element, or None for no outputs; a
-                `FlatMapFunction` or a callable.
+            func: A `FlatMapFunction` or a callable; it returns an iterable of the outputs for an
+                element, or None for no outputs.
             output_type: The type of the outputs, as for `map`.
 
         Raises:
@@ -198,7 +203,7 @@ class DataStream(StreamNode):
         """Keep the elements for which a function returns something true.
 
         Args:
-            func: A `FilterFunction` or a callable.
+            func: A `FilterFunction` or a callable; it gets an element.
 
         Raises:
             DeclarationTypeError: `func` is neither.
@@ -240,13 +245,13 @@ class DataStream(StreamNode):
         return self._with(Map, "Projection", copy_function(picked), output_type)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Give elements event times, and make watermarks of them, from here on.
+        """Assign event times to the elements, and make watermarks from them, from this stream on.
 
         Args:
-            watermark_strategy: Assigns the times, and says how far watermarks stay behind them.
+            watermark_strategy: Assigns the times, and decides how far watermarks lag behind them.
 
         Raises:
-            DeclarationTypeError: It is no `WatermarkStrategy`.
+            DeclarationTypeError: `watermark_strategy` is no `WatermarkStrategy`.
         """
         strategy = check_function(
             watermark_strategy, (WatermarkStrategy,), "it takes a WatermarkStrategy"
@@ -255,17 +260,17 @@ class DataStream(StreamNode):
             AssignTimestamps, "Timestamps/Watermarks", self.get_type(), strategy=strategy
         )
 
-    # Of several streams
+    # Several streams
 
     def union(self, *streams: DataStream) -> DataStream:
-        """Make a stream of the elements of this stream and others; a stream given twice comes twice.
+        """Make a stream with the elements of this stream and others; if a stream is given twice, so are its elements.
 
         Args:
-            streams: The others.  One may be of another environment; the job of this stream then runs
-                its operators, too.
+            streams: The other streams.  One may come from another environment; the job of this stream
+                then runs its operators, too.
 
         Raises:
-            DeclarationTypeError: One is no `DataStream`.
+            DeclarationTypeError: One of them is no `DataStream`.
         """
         for each in streams:
             if not isinstance(each, DataStream):
@@ -284,13 +289,13 @@ class DataStream(StreamNode):
         """Connect this stream and another one, for a function of both.
 
         Args:
-            ds: A `DataStream` or a `BroadcastStream`; it may be of another environment, as in `union`.
+            ds: A `DataStream` or a `BroadcastStream`; it may come from another environment, as in `union`.
 
         Returns:
-            `ConnectedStreams`, or a `BroadcastConnectedStream`.
+            `ConnectedStreams`, or for a `BroadcastStream` a `BroadcastConnectedStream`.
 
         Raises:
-            DeclarationTypeError: It is neither.
+            DeclarationTypeError: `ds` is neither.
         """
         if isinstance(ds, BroadcastStream):
             return BroadcastConnectedStream(self, ds)
@@ -300,42 +305,43 @@ class DataStream(StreamNode):
         raise DeclarationTypeError(msg)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """Make a stream of the outputs that the operator of this stream has sent with a tag.
+        """Make a stream of the side outputs that the operator of this stream sends with a tag.
 
         Args:
-            output_tag: The tag; its id counts.
+            output_tag: A tag with the same id as in the function.
 
         Raises:
-            DeclarationTypeError: It is no `OutputTag`.
-            DeclarationError: This stream is no operator, but a union, keyed, or dealt out anew.
+            DeclarationTypeError: `output_tag` is no `OutputTag`.
+            DeclarationError: The stream comes from `union`, `key_by` or a call such as `rebalance`, which
+                have no side outputs.
         """
         if not isinstance(output_tag, OutputTag):
             msg = f"get_side_output takes an OutputTag, got {short_repr(output_tag)}"
             raise DeclarationTypeError(msg)
         if isinstance(self._node, (KeyBy, Partition, Union)):
             msg = (
-                "get_side_output asks the stream that process() gave, got a stream behind it, "
-                f"{short_repr(self._node.name)}; call it before"
+                "get_side_output is for the stream that an operator such as process() returns, got "
+                f"{short_repr(self._node.name)} after it; call get_side_output first"
             )
             raise DeclarationError(msg)
         return self._next(SideOutput, "Side Output", output_tag.type_info, tag=output_tag)
 
-    # Which instance of the next operator gets an element
+    # Distribution over the instances of the next operator
 
     def shuffle(self) -> DataStream:
-        """Send elements to instances by chance."""
+        """Send each element to a random instance of the next operator."""
         return self._partition(Partitioning.SHUFFLE)
 
     def rebalance(self) -> DataStream:
-        """Send elements to all instances in turn."""
+        """Send elements to all instances of the next operator in turn."""
         return self._partition(Partitioning.REBALANCE)
 
     def rescale(self) -> DataStream:
-        """Send the elements of an instance to some of the next instances in turn."""
+        """Send the elements of an instance to a part of the next instances in turn."""
         return self._partition(Partitioning.RESCALE)
 
     def forward(self) -> DataStream:
-        """Send elements to the instance of the same number."""
+        """Send elements to the next operator's instance of the same number."""
         return self._partition(Partitioning.FORWARD)
 
     def broadcast(
@@ -346,12 +352,12 @@ class DataStream(StreamNode):
         """Send each element to all instances of the next operator.
 
         Args:
-            broadcast_state_descriptor: A state that the elements change; with one the result is a
-                `BroadcastStream`, for `connect`, else a `DataStream`.
-            other_broadcast_state_descriptors: Further such states.
+            broadcast_state_descriptor: A state that the elements change.  With a state the result is a
+                `BroadcastStream` for `connect`, without one a `DataStream`.
+            other_broadcast_state_descriptors: More states that the elements change.
 
         Raises:
-            DeclarationTypeError: One is no `MapStateDescriptor`.
+            DeclarationTypeError: A state is no `MapStateDescriptor`.
         """
         if broadcast_state_descriptor is None and not other_broadcast_state_descriptors:
             return self._partition(Partitioning.BROADCAST)
@@ -373,13 +379,14 @@ class DataStream(StreamNode):
         """Send each element to the instance that a function chooses.
 
         Args:
-            partitioner: Returns the number of an instance for a key and the number of instances.
+            partitioner: Takes a key and the number of instances, and returns the instance to send it to.
             key_selector: Returns the key of an element.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
         """
         given = partitioner.partition if isinstance(partitioner, Partitioner) else partitioner
+        # A class is callable, too: calling it would make a partitioner for each element.
         is_a_class = isinstance(given, type) and issubclass(given, Partitioner)
         if not callable(given) or is_a_class:
             msg = f"Parameter partitioner should be type of Partitioner or a callable function, got {short_repr(partitioner)}"
@@ -399,9 +406,9 @@ class DataStream(StreamNode):
         """Make a stream whose elements have keys.
 
         Args:
-            key_selector: Returns the key of an element; it is called once for each.
-            key_type: The type of the keys; None for any that pickle can write, which are equal if
-                their pickles are.
+            key_selector: Returns the key of an element; it is called once for each element.
+            key_type: The type of the keys.  None takes any objects that pickle can write; two keys are
+                then equal if their pickles are.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -419,20 +426,20 @@ class DataStream(StreamNode):
         return KeyedStream(self._program, node.id)
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream[DataStream]:
-        """Put all elements into windows; one instance has them all.
+        """Put all elements into windows, in one instance.
 
         Args:
             window_assigner: Assigns windows to an element.
 
         Raises:
-            DeclarationTypeError: It is no `WindowAssigner`.
+            DeclarationTypeError: `window_assigner` is no `WindowAssigner`.
         """
         env = self.get_execution_environment()
         windowed = Windowed(copy_function(window_assigner), self.get_type(), keyed=False, env=env)
         keyed = self.key_by(NullByteKeySelector())
         return WindowedStream(keyed, windowed, keyed._of_windows)
 
-    # Ways out
+    # Outputs of the program
 
     @overload
     def execute_and_collect(
@@ -447,14 +454,14 @@ class DataStream(StreamNode):
     ) -> CloseableIterator[Any] | list[Any]:
         """Run a job, and return the elements of this stream.
 
-        The job has all operators and sinks declared since the last one, as for `execute`.
+        The job has all operators and sinks that the program declared since its last job, as for `execute`.
 
         Args:
-            job_execution_name: The name of the job; None is that of the configuration.
-            limit: The most elements that are wanted, above 0; the job ends when they are there.
+            job_execution_name: The name of the job; None takes the name in the configuration.
+            limit: The greatest number of elements, above 0; the job ends when they are there.
 
         Returns:
-            A list if there is a limit, else an iterator over a job that may still run.
+            With a limit a list, otherwise an iterator over the elements of a running job.
 
         Raises:
             DeclarationValueError: The limit is not above 0.
@@ -472,22 +479,22 @@ class DataStream(StreamNode):
             return [element for _, element in zip(range(limit), results)]
 
     def to_data_frame(self, schema: Any = None) -> Any:
-        """Return the elements as a Spark DataFrame, which runs the job whenever it is read.
+        """Return the elements as a Spark DataFrame; each read of it runs the job.
 
-        A row or tuple gives its fields as columns, any other element a column `value`.  In batch
+        The columns are the fields of a row or tuple; any other element is in a column `value`.  In batch
         mode the DataFrame is a batch.  In streaming mode it is a stream: the job is a part of the
-        query that `writeStream` starts, and has its checkpoint.  A query that is restarted goes on
-        with streaming DataFrames (`from_data_frame`), and reads other sources anew.
-        PyFlink has this as `StreamTableEnvironment.from_data_stream`.
+        query that `writeStream` starts, and uses the checkpoint of this query.  A restarted query goes on
+        with streaming DataFrames (`from_data_frame`), and reads other sources from their beginning.
+        In PyFlink this method is `StreamTableEnvironment.from_data_stream`.
 
         Args:
-            schema: The schema of the DataFrame: DDL, a `StructType` or a `TypeInformation`; None is
-                the type of the elements, which must be declared then.
+            schema: The schema of the DataFrame: DDL, a `StructType` or a `TypeInformation`.  None takes
+                the declared type of the elements.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: Spark has no such type, or `schema` is no
-                schema.
-            SparkSetupError: The job has a step that Spark does not run, or PySpark is not installed.
+            DeclarationTypeError, DeclarationValueError: `schema` is no schema, or Spark does not have a
+                type of it.
+            SparkSetupError: Spark does not run an operator of the job, or PySpark is not installed.
         """
         sink = self._sink(CollectSink(), "DataFrame", to_run=False)
         return self._program.data_frame(sink, schema)
@@ -496,7 +503,7 @@ class DataStream(StreamNode):
         """Write a line for each element to the standard output.
 
         Args:
-            sink_identifier: A text before each line; None for no text.
+            sink_identifier: A text to put before each line; None for no text.
         """
         return DataStreamSink(
             self._program, self._sink(PrintSink(sink_identifier), "Print to Std. Out")
@@ -506,14 +513,14 @@ class DataStream(StreamNode):
         """Write a line for each element to the standard error; PyFlink has it in Java only.
 
         Args:
-            sink_identifier: A text before each line; None for no text.
+            sink_identifier: A text to put before each line; None for no text.
         """
         sink = PrintSink(sink_identifier, is_error=True)
         return DataStreamSink(self._program, self._sink(sink, "Print to Std. Err"))
 
-    @without_effect("each job computes its elements anew; write them to files where that is dear")
+    @without_effect("each job computes its elements again; if that is slow, write them to files")
     def cache(self) -> CachedDataStream:
-        """Return a stream of the same elements, which each job computes anew."""
+        """Return a stream of the same elements, which each job computes again."""
         return CachedDataStream(self._program, self._number)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
@@ -523,7 +530,7 @@ class DataStream(StreamNode):
             sink: A sink of this library, such as a `FileSink`.
 
         Raises:
-            DeclarationTypeError: It is no sink of this library.
+            DeclarationTypeError: `sink` is no sink of this library.
         """
         if not isinstance(sink, Sink):
             remedy = instance_of(Sink, sink, "use for example FileSink.for_row_format(...).build()")
@@ -535,10 +542,10 @@ class DataStream(StreamNode):
         """Write the elements to a `FlinkKafkaProducer`, or to any other sink.
 
         Args:
-            sink_func: The producer; sinks of `sink_to` are taken, too.
+            sink_func: The producer, or a sink as for `sink_to`.
 
         Raises:
-            DeclarationTypeError: It is neither.
+            DeclarationTypeError: `sink_func` is neither.
         """
         sink = sink_func.sink() if isinstance(sink_func, SinkMaker) else sink_func
         if isinstance(sink, Sink):
@@ -556,7 +563,7 @@ class DataStream(StreamNode):
             inputs=(self._number,),
             type_info=self._node.type_info,
             sink=sink,
-            # Collected elements come to one place, the program.
+            # One instance collects, because the program reads one stream of elements.
             parallelism=None if to_run else 1,
         )
         if to_run:
@@ -582,7 +589,7 @@ class DataStream(StreamNode):
         return DataStream(self._program, node.id)
 
     def without_keys(self) -> DataStream:
-        """Return the elements without keys: this stream."""
+        """Return this stream: its elements have no keys."""
         return self
 
     def joined(
@@ -593,17 +600,17 @@ class DataStream(StreamNode):
         type_info: TypeInformation,
         **fields: Any,
     ) -> DataStream:
-        """Return the stream of a new node whose inputs are this stream and another one."""
+        """Add a node whose inputs are this stream and another one, and return its stream."""
         inputs = self._number, self._program.number_of(other._program, other._number)
         node = self._program.add(kind, name=name, inputs=inputs, type_info=type_info, **fields)
         return DataStream(self._program, node.id)
 
 
 class _NoOperator(DataStream):
-    """A stream that is no operator: it has no name and no settings, as in PyFlink."""
+    """A stream that is no operator, so it has no name and no settings, as in PyFlink."""
 
     _remedy = ""
-    """What has them."""
+    """The end of messages: the stream that has the setting."""
 
     def get_name(self) -> NoReturn:
         """Refuse to name it: it is no operator.
@@ -617,7 +624,7 @@ class _NoOperator(DataStream):
         """Refuse a hash: it is no operator.
 
         Args:
-            uid_hash: Anything.
+            uid_hash: A hash, which is refused.
 
         Raises:
             DeclarationError: Always.
@@ -628,7 +635,7 @@ class _NoOperator(DataStream):
         """Refuse a timeout: it is no operator.
 
         Args:
-            timeout_millis: Anything.
+            timeout_millis: A time, which is refused.
 
         Raises:
             DeclarationError: Always.
@@ -655,7 +662,7 @@ class _NoOperator(DataStream):
         """Refuse a group: it is no operator.
 
         Args:
-            slot_sharing_group: Anything.
+            slot_sharing_group: A group, which is refused.
 
         Raises:
             DeclarationError: Always.
@@ -675,7 +682,7 @@ class _NoOperator(DataStream):
 class CachedDataStream(_NoOperator):
     """A stream that `DataStream.cache` made."""
 
-    _remedy = "ask or set it on the stream before cache()"
+    _remedy = "call it on the stream before cache()"
 
     def invalidate(self) -> None:
         """Do nothing: no elements are stored."""
@@ -684,11 +691,11 @@ class CachedDataStream(_NoOperator):
 class KeyedStream(_NoOperator):
     """A stream of elements that have keys, as `pyflink.datastream.KeyedStream`."""
 
-    _remedy = "set it on the operator behind, and ask that or the one before"
+    _remedy = "call it on the stream before key_by(), or on the operator after it"
 
     has_keys = True
     _kinds = _Kinds(Keyed, Keyed, Keyed)
-    """Functions of `map`, `flat_map` and `filter` may obtain keyed state in `open`."""
+    """Functions of `map`, `flat_map` and `filter` have keyed state here: they may obtain it in `open`."""
     AccumulateType = make_refused("datastream.data_stream.KeyedStream.AccumulateType", INSIDE)
 
     @renamed_keywords(result_type="output_type")
@@ -696,7 +703,7 @@ class KeyedStream(_NoOperator):
         """Make any number of outputs of each element and timer, with keyed state.
 
         Args:
-            func: A `KeyedProcessFunction`.
+            func: A `KeyedProcessFunction`; it gets elements and timers.
             output_type: The type of the outputs, as for `map`.
 
         Raises:
@@ -713,19 +720,19 @@ class KeyedStream(_NoOperator):
             window_assigner: Assigns windows to an element.
 
         Raises:
-            DeclarationTypeError: It is no `WindowAssigner`.
+            DeclarationTypeError: `window_assigner` is no `WindowAssigner`.
         """
         env = self.get_execution_environment()
         windowed = Windowed(copy_function(window_assigner), self.get_type(), env=env)
         return WindowedStream(self, windowed, self._of_windows)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[DataStream]:
-        """Put the elements of each key into windows of a number of elements.
+        """Put the elements of each key into windows of a fixed number of elements.
 
         Args:
             size: The number of elements of a window.
-            slide: The number of elements from the beginning of a window to that of the next; 0 is
-                `size`: windows do not overlap.
+            slide: The number of elements between the beginnings of two windows; 0 takes `size`, so that
+                windows do not overlap.
         """
         windowed = count_window(size, slide, self.get_type())
         return WindowedStream(self, windowed, self._of_windows)
@@ -733,10 +740,10 @@ class KeyedStream(_NoOperator):
     # Folds
 
     def reduce(self, func: ReduceFunction[Any] | Callable[[Any, Any], Any]) -> DataStream:
-        """KeyedFold the elements of each key: an output for each element, in batch mode one at the end.
+        """Reduce the elements of each key to one: an output after each element, in batch mode one at the end.
 
         Args:
-            func: Combines the fold so far and an element; a `ReduceFunction` or a callable.
+            func: A `ReduceFunction` or a callable; it combines the result so far and an element.
 
         Raises:
             DeclarationTypeError: `func` is neither.
@@ -746,7 +753,7 @@ class KeyedStream(_NoOperator):
         )
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
-        """Sum a field; the other fields are those of the key's first element.
+        """Sum a field; the other fields keep the values of the key's first element.
 
         Args:
             position_to_sum: The position of the field from 0, or its name.
@@ -754,7 +761,7 @@ class KeyedStream(_NoOperator):
         return self._with(KeyedFold, "Sum", Sum(position_to_sum), self.get_type())
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
-        """Keep the least value of a field; the other fields are those of the key's first element.
+        """Keep the least value of a field; the other fields keep the values of the key's first element.
 
         Args:
             position_to_min: The position of the field from 0, or its name.
@@ -762,7 +769,7 @@ class KeyedStream(_NoOperator):
         return self._with(KeyedFold, "Min", Min(position_to_min), self.get_type())
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
-        """Keep the greatest value of a field; the other fields are those of the key's first element.
+        """Keep the greatest value of a field; the other fields keep the values of the key's first element.
 
         Args:
             position_to_max: The position of the field from 0, or its name.
@@ -785,7 +792,7 @@ class KeyedStream(_NoOperator):
         """
         return self._with(KeyedFold, "MaxBy", MaxBy(position_to_max_by), self.get_type())
 
-    # Without keys
+    # Outputs without keys
 
     def project(self, *field_indexes: int) -> DataStream:
         """Keep some fields of each tuple, without keys.
@@ -799,22 +806,23 @@ class KeyedStream(_NoOperator):
         return self.without_keys().project(*field_indexes)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Write rows to a sink, as PyFlink does: `f0` is the key, `f1` the element.
+        """Write rows of key and element (`f0` and `f1`) to a sink, as PyFlink does.
 
         Args:
-            sink: A sink of this library.
+            sink: A sink of this library, such as a `FileSink`.
         """
         return self._with_keys().sink_to(sink)
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> Any:
-        """Collect rows, as PyFlink does: `f0` is the key, `f1` the element.
+        """Collect rows of key and element (`f0` and `f1`), as PyFlink does.
 
         Args:
-            job_execution_name: The name of the job; None is that of the configuration.
-            limit: The most elements that are wanted; None for all.
+            job_execution_name: The name of the job; None takes the name in the configuration.
+            limit: The greatest number of elements; None for all.
         """
+        # `Any`: the overloads of `DataStream` would refuse a limit that may be None.
         stream: Any = self._with_keys()
         return stream.execute_and_collect(job_execution_name, limit)
 
@@ -839,10 +847,10 @@ class KeyedStream(_NoOperator):
         raise DeclarationError(msg)
 
     def broadcast(self, *args: Any) -> Any:  # noqa: ARG002
-        """Refuse another distribution: that of a keyed stream is by its keys.
+        """Refuse another distribution: keys decide the instance of each element.
 
         Args:
-            args: Not used.
+            args: States, which are refused.
 
         Raises:
             DeclarationError: Always.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes that Flink 1 had and Flink 2 has not: `common.pyflink_names` says where, and today's form.
+"""Classes that Flink 1 had and Flink 2 does not: `pyflinklike.pyflink._names` has their places in Flink 1.
 
-They stand in a module of their own: a name that the module of a program's import has itself would
-be found there, without the warning that says today's form.
+They need this module of their own.  If the module that a program imports defined them, Python would find
+them there, and `_names` could not warn.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pyflinklike.pyflink.datastream.checkpoint_config import ExternalizedCheckpo
 __all__ = ["ExternalizedCheckpointCleanup", "SimpleStringEncoder", "TimeCharacteristic"]
 
 ExternalizedCheckpointCleanup = ExternalizedCheckpointRetention
-"""What happens to a checkpoint when its job is cancelled; only its name has changed."""
+"""The fate of a checkpoint when its job is cancelled; Flink 2 has only renamed it."""
 
 
 class TimeCharacteristic(Enum):
-    """The time of windows and timers of a program, as up to Flink 1.11; later each says its own."""
+    """The time for windows and timers of a program up to Flink 1.11; later each of them names its own."""
 
     ProcessingTime = 0
     IngestionTime = 1
@@ -27,7 +27,7 @@ class TimeCharacteristic(Enum):
 
 
 class SimpleStringEncoder(Encoder):
-    """The encoder of lines, as it was before `Encoder.simple_string_encoder`.
+    """Writes the text of each element as a line; Flink 2 has `Encoder.simple_string_encoder`.
 
     Args:
         charset_name: The encoding of the text.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users subclass, under the path that PyFlink has for it."""
+"""Functions that users subclass, at PyFlink's path."""
 
 from pyflinklike.functions.contexts import KeyedStateStore, RuntimeContext
 from pyflinklike.functions.element_functions import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Side outputs, under the path that PyFlink has for them."""
+"""Side outputs, at PyFlink's path."""
 
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.pyflink._names import of_pyflink

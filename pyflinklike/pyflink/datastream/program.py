@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program: the graph that it has declared so far, the sinks of its next job, and its settings."""
+"""A program: the graph that it declared so far, the sinks of its next job, and its settings.
+
+A stream only holds the number of a node.  Nodes, settings and functions are here, until `start` makes a `Job`
+of them and gives it to a host: this process (`_local`) or Spark (`_spark`).
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,7 @@ FILES_PER_BATCH = "pyflinklike.source.files-per-batch"
 _LETTERS = text("pyflinklike.dead-letters.tag")
 _AT_MOST = number("pyflinklike.dead-letters.at-most", 0.01)
 _PER = text("pyflinklike.dead-letters.per")
-_FAILURE_SNAPSHOT_BYTES = integer("pyflinklike.dead-letters.failure_snapshot-bytes", 65_536)
+_FAILURE_SNAPSHOT_BYTES = integer("pyflinklike.dead-letters.snapshot-bytes", 65_536)
 _DEFAULT_NAME = "Flink Streaming Job"
 _MODE = enum_member(RUNTIME_MODE, RuntimeExecutionMode.STREAMING)
 _RECOVERY = text("execution.state-recovery.path", "execution.savepoint.path")
@@ -91,11 +95,11 @@ _FORMER_BACKENDS = {
     "rocksdbstatebackendfactory": "rocksdb",
     "embeddedrocksdbstatebackendfactory": "rocksdb",
 }
-"""Names of these backends in Flink 1, and of their factories, without the names of packages."""
+"""Backends by their names in Flink 1 and by their factories, without the names of packages."""
 
 
 class Program:
-    """The state of a `StreamExecutionEnvironment`, which its streams share."""
+    """The graph and settings of a `StreamExecutionEnvironment`, which its streams share."""
 
     def __init__(self, environment: Any) -> None:
         self.environment = environment
@@ -105,12 +109,12 @@ class Program:
         self.sinks: list[int] = []
         """The numbers of the sinks of the next job."""
         self._executed = 0
-        """The number of the last node that was declared before the last job."""
+        """The number of the last node that an earlier job could contain."""
         self.metric_names: set[str] = set()
-        """Names of metrics of streams that became DataFrames: these may come into one query."""
+        """The names for metrics of streams that became DataFrames: a query may contain several of these."""
         self.python_files: list[str] = []
         self.requirements: tuple[str, ...] = ()
-        """The folder with the packages of a requirements file, if they had to be installed."""
+        """The folder with the packages of a requirements file; empty if none was installed."""
         self.state_backend: StateBackend | None = None
 
     def add(self, kind: type[N], **fields: Any) -> N:
@@ -118,13 +122,13 @@ class Program:
         return self.builder.add(kind, **fields)
 
     def number_of(self, other: Program, number: int) -> int:
-        """Return the number of a node in this program's graph, into which it is copied if needed.
+        """Return the number of a node in this program's graph; a node of another graph is copied into it.
 
-        As in Flink a job may have streams of several environments.  It runs the operators that it needs
-        of each, with the settings of the environment that executes it.
+        As in Flink, a job may combine streams of several environments.  It runs the operators that it needs
+        from each, with the settings of the environment that executes it.
 
         Args:
-            other: The program that declared the node; this one or another.
+            other: The program that declared the node.
             number: The number of the node in that program's graph.
         """
         return self.builder.adopt(other.builder, number)
@@ -132,11 +136,11 @@ class Program:
     def graph(self) -> JobGraph:
         """Return the graph of the next job.
 
-        As in Flink it has all operators since the last job, also those without a sink behind them: a
-        function may write to a service by itself.
+        As in Flink, it has all operators since the last job, even if no sink follows them: a function may
+        write to a service by itself.
 
         Raises:
-            DeclarationError: There is no operator.
+            DeclarationError: No operator was declared since the last job.
         """
         roots = [*self.sinks, *self.builder.without_sink(self._executed)]
         if not roots:
@@ -151,10 +155,10 @@ class Program:
         """Start a job with the operators and sinks declared since the last one.
 
         Args:
-            name: The name of the job; None is that of the configuration.
+            name: The name of the job; None takes the name in the configuration.
 
         Raises:
-            DeclarationError: There is no operator, or a setting is wrong.
+            DeclarationError: No operator was declared since the last job, or a setting is wrong.
         """
         graph = self.graph()
         self.sinks, self._executed = [], self.builder.last
@@ -170,23 +174,24 @@ class Program:
 
         Args:
             sink: The number of the sink's node.
-            schema: The schema of the DataFrame; None is the type of the elements.
+            schema: The schema of the DataFrame; None takes the type of the elements.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: `schema` is no schema.
-            SparkSetupError: PySpark is not installed, or Spark does not run a step of the job.
+            SparkSetupError: PySpark is not installed, or Spark does not run an operator of the job.
         """
+        # Imported late: programs without Spark have no PySpark.
         _need_spark("to_data_frame")
         from pyflinklike.pyflink._spark.job_frame import data_frame
 
         graph = self.builder.graph([sink])
         _refuse_shared_uids(graph)
         job = Job(graph, self._settings(graph, None))
-        _refuse_recovery(job.settings, "a DataFrame, whose query has a checkpoint of its own")
+        _refuse_recovery(job.settings, "a DataFrame, whose query has its own checkpoint")
         return data_frame(job, schema, plain, self.metric_names)
 
     def frame_source(self, df: Any, event_time: str | None) -> Any:
-        """Make the source of a DataFrame's rows: `pyflink._spark.data_frame_source`."""
+        """Make the source of a DataFrame's rows, by `pyflink._spark.data_frame_source`."""
         _need_spark("from_data_frame")
         from pyflinklike.pyflink._spark.data_frame_source import data_frame_source
 
@@ -205,11 +210,11 @@ class Program:
     def _host_of(self, graph: JobGraph) -> Host:
         """Return the host of a job.
 
-        Without a name in the configuration a job whose sources end runs in this process, any other one
-        on Spark, which the standard error is told.
+        If the configuration names no host, a job runs in this process if all its sources end, otherwise on
+        Spark; the standard error says so.
 
         Raises:
-            DeclarationValueError: There is no such host.
+            DeclarationValueError: The configuration names a host that does not exist.
             SparkSetupError: PySpark is not installed.
         """
         endless = [node.name for node in graph.of_kind(FromSource) if not node.source.is_bounded]
@@ -218,10 +223,10 @@ class Program:
         return self._host()
 
     def _host(self) -> Host:
-        """Return the host that the configuration names; without a name this process.
+        """Return the host that the configuration names, by default this process.
 
         Raises:
-            DeclarationValueError: There is no such host.
+            DeclarationValueError: The configuration names a host that does not exist.
             SparkSetupError: PySpark is not installed.
         """
         target = self._target()
@@ -283,6 +288,7 @@ class Program:
         given = _BACKEND.of(self.configuration)
         if given is None:
             return None
+        # Flink takes the class of a factory as well, with the name of its package.
         name = given.strip().lower().rpartition(".")[2]
         name = _FORMER_BACKENDS.get(name, name)
         if name not in _BACKENDS:
@@ -295,17 +301,18 @@ class Program:
 
 
 def _find_letters(config: Configuration, graph: JobGraph) -> DeadLetters | None:
-    """Return what makes dead letters, if the settings name a tag for them.
+    """Return the declaration of dead letters, if the settings name a tag for them.
 
     Raises:
-        DeclarationError: A setting is wrong, no operator's side output of the tag is read, or one of
-            an operator that makes no letters is.
+        DeclarationError: A setting is wrong, or the job reads the tag's side output from no operator, or
+            from an operator that makes no dead letters.
     """
     tag = _LETTERS.of(config)
     if tag is None:
         return None
     per: Any = _PER.of(config) or "record"
     at_most = _AT_MOST.of(config)
+    # A share of records is a float; a count in each batch is an int, but every setting is read as a float.
     if per == "batch" and at_most == int(at_most):
         at_most = int(at_most)
     made = DeadLetters(tag, at_most, per, snapshot_bytes=_FAILURE_SNAPSHOT_BYTES.of(config))
@@ -314,15 +321,15 @@ def _find_letters(config: Configuration, graph: JobGraph) -> DeadLetters | None:
         msg = (
             f"{_LETTERS.key} names the side output to which operators send dead letters, got {tag!r}, "
             f"which the job does not read; call get_side_output(OutputTag({tag!r})) on the stream of each "
-            "operator that shall go on where its function raises"
+            "operator that must go on if its function raises"
         )
         raise DeclarationError(msg)
     others = [graph.nodes[node.inputs[0]] for node in read]
     for node in others:
         if not isinstance(node, _WITH_LETTERS):
             msg = (
-                f"dead letters are of operators that process elements with a function, got the side output "
-                f"{tag!r} of {node.name!r}; read that of a map, flat_map, filter, process, reduce or window"
+                f"dead letters come from operators that process elements with a function, got the side output "
+                f"{tag!r} of {node.name!r}; read it from a map, flat_map, filter, process, reduce or window"
             )
             raise DeclarationError(msg)
     return made
@@ -344,24 +351,24 @@ def _spark_host() -> Host:
 
 
 def _host_of_endless(source: str) -> Host:
-    """Return the host of a job without a target, one of whose sources does not end.
+    """Return the host of a job without a target that has a source without an end.
 
     Args:
-        source: The name of that source.
+        source: The name of this source.
 
     Raises:
         SparkSetupError: PySpark is not installed.
     """
     if not _has_spark():
         msg = (
-            f"without a target a job runs on Spark if a source does not end, got {source!r} and no "
+            f"a job with a source that does not end runs on Spark, got {source!r} and no "
             f"PySpark; {install('spark')}, or give --target local to python -m pyflinklike.run "
             f"({TARGET}: local) for a source that this process can read"
         )
         raise SparkSetupError(msg)
     sys.stderr.write(
         f"pyflinklike: the job runs on Spark, as its source {source!r} does not end; --target "
-        f"({TARGET}) says where jobs run\n"
+        f"({TARGET}) chooses the host\n"
     )
     return _spark_host()
 
@@ -369,7 +376,7 @@ def _host_of_endless(source: str) -> Host:
 def _has_spark() -> bool:
     try:
         return importlib.util.find_spec("pyspark") is not None
-    except ValueError:  # a program has put None there, so that nobody imports it
+    except ValueError:  # a program put None into `sys.modules`, so that PySpark cannot be imported
         return False
 
 
@@ -383,7 +390,7 @@ def _need_spark(what: str) -> None:
 
 
 def _refuse_shared_uids(graph: JobGraph) -> None:
-    """Refuse a uid that two operators have: state is found by it.
+    """Refuse a uid that two operators have, because each finds its state by its uid.
 
     Raises:
         DeclarationError: Two operators have one uid.
@@ -393,22 +400,22 @@ def _refuse_shared_uids(graph: JobGraph) -> None:
         other = known.setdefault(node.uid, node) if node.uid else node
         if other is not node:
             msg = (
-                f"the uid of an operator is its own, as its state is found by it, got {node.uid!r} for "
+                f"two operators cannot have the same uid, which names their state, got {node.uid!r} for "
                 f"{other.name!r} and {node.name!r}; give one of them another uid"
             )
             raise DeclarationError(msg)
 
 
 def _refuse_recovery(settings: JobSettings, what: str) -> None:
-    """Refuse a job that would begin with empty state although the program asks to go on.
+    """Refuse a job that would begin with empty state although the program names a savepoint.
 
     Raises:
-        SparkSetupError: The program asks so.
+        SparkSetupError: The program names a savepoint.
     """
     if settings.recovery_path is not None:
         msg = (
             "execution.state-recovery.path is for jobs in streaming mode, got "
-            f"{settings.recovery_path!r} for {what}; leave the key out to begin anew"
+            f"{settings.recovery_path!r} for {what}; leave the key out to begin with empty state"
         )
         raise SparkSetupError(msg)
 
@@ -418,16 +425,16 @@ def _split_list(text: str) -> Sequence[str]:
 
 
 def plain(value: Any) -> Any:
-    """Return an element with each `Row` as a mapping or tuple, as rows of DataFrames are made of.
+    """Return an element with each `Row` replaced by a dict or tuple, as DataFrames need it.
 
     Raises:
-        OutputError: A row is of another kind than INSERT, which a DataFrame cannot show.
+        OutputError: The kind of a row is not INSERT, which a DataFrame cannot show.
     """
     if isinstance(value, Row):
         if value.get_row_kind() is not RowKind.INSERT:
             msg = (
                 f"to_data_frame takes rows of kind +I, got {value.get_row_kind()} of {short_repr(value)}; "
-                "map the row to one that says its kind in a column"
+                "map the row to one that has the kind in a field"
             )
             raise OutputError(msg)
         parts = [plain(each) for each in value]

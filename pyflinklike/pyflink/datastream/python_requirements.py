@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages of a requirements file, for functions of a job.
+"""Installs the packages of a requirements file for the functions of a job.
 
-What this Python has already is not installed again, and is taken for granted on the nodes of a cluster, as
-pyflinklike itself is.  Otherwise pip puts all packages of the file into a folder of this process, which goes
-to the workers as the modules of a program do.
+If this Python has all packages of the file, nothing is installed: the workers must have them, as they must
+have pyflinklike.  Otherwise pip installs the missing packages into a folder of this process.  Spark sends the
+folder to the workers, like the modules of a program.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ def install_requirements(path: str, cache_dir: str | None) -> str | None:
     """Install the packages of a requirements file.
 
     Args:
-        path: The path of the file.
-        cache_dir: The path of a folder with all packages, so that none is looked for elsewhere; None for
-            the index of pip.
+        path: The path of the file, in pip's format.
+        cache_dir: The path of a folder with all packages; None for the index of pip.
 
     Returns:
         The path of the folder with the packages; None if this Python has all of them.
 
     Raises:
-        DeclarationValueError: There is no such file or folder.
+        DeclarationValueError: The file or folder does not exist.
         SparkSetupError: pip cannot install them.
     """
     file = _find(path, "file", Path.is_file)
     cache = None if cache_dir is None else _find(cache_dir, "folder", Path.is_dir)
     of_cache = [] if cache is None else ["--no-index", "--find-links", str(cache)]
+    # pip's report of a dry run lists exactly the packages that are missing.
     report = _pip(path, "--dry-run", "--report", "-", *of_cache, "--requirement", str(file))
     missing = [_pin(each) for each in json.loads(report)["install"]]
     if not missing:
         return None
     folder = tempfile.mkdtemp(prefix="pyflinklike-requirements-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    # With `--target` pip takes no package for installed, so it gets the names of those that are missing.
+    # With `--target` pip would install all packages, so it gets only the missing ones, by exact version.
     _pip(path, "--target", folder, "--no-compile", "--no-deps", *of_cache, *missing)
     return folder
 
 
 def _pin(found: dict[str, Any]) -> str:
-    """Return the requirement of a package that pip has found."""
+    """Return the requirement for exactly the package that pip's report names."""
     about = found["metadata"]
     if found["is_direct"]:
         return f"{about['name']} @ {found['download_info']['url']}"
@@ -64,8 +64,8 @@ def _pin(found: dict[str, Any]) -> str:
 def _find(path: str, kind: str, is_there: Callable[[Path], bool]) -> Path:
     found = Path(local_path(path)).absolute()
     if not is_there(found):
-        msg = f"set_python_requirements takes a {kind} that is there, got {path!r}, which is {str(found)!r}"
-        raise DeclarationValueError(f"{msg}; give the path of one")
+        msg = f"set_python_requirements found no {kind} at {str(found)!r}, got {path!r}"
+        raise DeclarationValueError(f"{msg}; give the path of a {kind}")
     return found
 
 
@@ -82,7 +82,7 @@ def _pip(path: str, *arguments: str) -> str:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
         said = "; ".join(errors) or done.stderr.strip()[-300:]
         msg = (
-            f"set_python_requirements installs packages by pip, got {path!r}, of which pip said: {said}; "
+            f"set_python_requirements installs packages by pip, got {path!r}, and pip failed: {said}; "
             "install them for this Python, or give a requirements_cache_dir that has all of them"
         )
         raise SparkSetupError(msg)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resources that Flink gives to operators, as `pyflink.datastream.SlotSharingGroup`.
+"""Resources of operators in Flink, as `pyflink.datastream.SlotSharingGroup`.
 
-Here the host decides where operators run: a group is taken, says so once, and has no effect.
+Here the host decides where operators run.  A group is accepted, warns once, and has no effect.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _UNITS = {"bytes": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**
 
 
 def _whole(unit: str) -> Getter[int]:
-    doc = f"Return the whole {unit}."
+    doc = f"Return the size in {unit}, rounded down."
     return make_method(lambda size: size.bytes_size // _UNITS[unit], doc)  # type: ignore[no-any-return]
 
 
 @attrs.frozen(order=True)
 class MemorySize(WithoutJava):
-    """A number of bytes.
+    """A size in bytes.
 
     Args:
-        bytes_size: The number.
+        bytes_size: The number of bytes.
     """
 
     bytes_size: int = attrs.field(kw_only=True)
 
     @staticmethod
     def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
-        """Make a size.
+        """Make a size from a number of MiB.
 
         Args:
-            mebi_bytes: In units of 1024 * 1024 bytes.
+            mebi_bytes: The number of units of 1024 * 1024 bytes.
         """
         return MemorySize(bytes_size=mebi_bytes * _UNITS["MiB"])
 
@@ -70,7 +70,7 @@ def _setter(resource: str, in_mebi: bool = False) -> Setter:
 )
 @attrs.frozen
 class SlotSharingGroup(WithoutJava):
-    """A group of operators that share resources; `builder` makes one."""
+    """A group of operators that share resources in Flink; `builder` begins one."""
 
     _name: str
     _cpu_cores: float | None = None
@@ -86,7 +86,7 @@ class SlotSharingGroup(WithoutJava):
     get_cpu_cores = attribute("_cpu_cores")
 
     def get_external_resources(self) -> dict[str, float]:
-        """Return what was set, by name."""
+        """Return the numbers of other resources, by name."""
         return dict(self._external_resources)
 
     @staticmethod
@@ -94,7 +94,7 @@ class SlotSharingGroup(WithoutJava):
         """Begin a group.
 
         Args:
-            name: Its name.
+            name: The name of the group.
         """
         return SlotSharingGroup.Builder(name)
 
@@ -115,7 +115,7 @@ class SlotSharingGroup(WithoutJava):
         set_managed_memory_mb = _setter("managed_memory", in_mebi=True)
 
         def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:
-            """Set a number of another resource."""
+            """Store the number of another resource for its getter."""
             self._external[name] = value
             return self
 

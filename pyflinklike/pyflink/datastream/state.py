@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State, under the path that PyFlink has for it."""
+"""State, at PyFlink's path."""
 
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.state import (

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State backends, under the path that PyFlink has for them, also those of Flink 1.x.
+"""State backends, at PyFlink's path, with the backends of Flink 1.x.
 
-Flink 1.x named a backend after the place of its checkpoints.  Here checkpoints are Spark's business
-(`checkpointLocation`), so each name only says where working state lives: in memory, or in RocksDB.
-What was set can be read back and has no effect.
+Flink 1.x named a backend after the place of its checkpoints.  Here Spark writes the checkpoints to its
+`checkpointLocation`, so a backend only decides where working state lives: in memory, or in RocksDB.
+Paths and sizes are stored for their getters and have no effect.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ _WARM_BYTES = HashMapStateBackend().max_warm_bytes
 def _warn_deprecated(name: str, now: str, stacklevel: int = 4) -> None:
     warnings.warn(
         f"{name} is of Flink 1.x; use {now}(). Its paths and sizes have no effect: "
-        "Spark's checkpointLocation says where state is made durable",
+        "Spark writes state to its checkpointLocation",
         DeprecationWarning,
         stacklevel=stacklevel,
     )
 
 
 def _unused(default: Any = None) -> Any:
-    """Return the field of a parameter without effect; None is taken for its default."""
+    """Return the field of a parameter without effect; None takes its default."""
     return attrs.field(default=None, converter=attrs.converters.default_if_none(default))
 
 
 def _require_path(name: str, path: str | None, now: str) -> None:
     if path is None:
-        msg = f"The parameter {name!r} is required, got None; or use {now}(), which needs none"
+        msg = f"The parameter {name!r} is required, got None; give a path, or use {now}(), which needs no path"
         raise DeclarationValueError(msg)
 
 
 def _refuse_java(_: Any, __: Any, java: Any) -> None:
     if java is not None:
-        msg = f"there is no Flink in this JVM, got a Java state backend {short_repr(java)}; leave it out"
+        msg = f"no Flink runs here, got a state backend in Java {short_repr(java)}; leave it out"
         raise DeclarationError(msg)
 
 
@@ -82,11 +82,11 @@ class MemoryStateBackend(HashMapStateBackend):
     using_asynchronous_snapshots: bool | None = _unused(True)
     j_memory_state_backend: None = attrs.field(default=None, validator=_refuse_java)
 
-    get_max_state_size = attribute("max_state_size", "what was set, or 5 MiB")
+    get_max_state_size = attribute("max_state_size", "the size, or 5 MiB")
     is_using_asynchronous_snapshots = attribute("using_asynchronous_snapshots")
 
     def __attrs_post_init__(self) -> None:
-        """Warn."""
+        """Warn that Flink 2 does not have the class."""
         _warn_deprecated("MemoryStateBackend", "HashMapStateBackend")
 
     def __str__(self) -> str:
@@ -95,10 +95,10 @@ class MemoryStateBackend(HashMapStateBackend):
 
 @attrs.frozen
 class FsStateBackend(HashMapStateBackend):
-    """Flink 1.x's name for `HashMapStateBackend` with a place for checkpoints.  Deprecated.
+    """Flink 1.x's name for `HashMapStateBackend` with a directory for checkpoints.  Deprecated.
 
     Raises:
-        DeclarationValueError: There is no `checkpoint_directory_uri`.
+        DeclarationValueError: `checkpoint_directory_uri` is None.
     """
 
     max_warm_bytes: int = attrs.field(init=False, default=_WARM_BYTES)
@@ -110,19 +110,20 @@ class FsStateBackend(HashMapStateBackend):
     j_fs_state_backend: None = attrs.field(default=None, validator=_refuse_java)
 
     get_checkpoint_path = attribute("checkpoint_directory_uri")
-    get_min_file_size_threshold = attribute("file_state_size_threshold", "what was set, or 20480")
+    get_min_file_size_threshold = attribute("file_state_size_threshold", "the size, or 20480")
     is_using_asynchronous_snapshots = attribute("using_asynchronous_snapshots")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse a missing folder, and warn."""
+        """Refuse a missing directory, and warn that Flink 2 does not have the class."""
         path = self.checkpoint_directory_uri
         _require_path("checkpoint_directory_uri", path, "HashMapStateBackend")
         _warn_deprecated("FsStateBackend", "HashMapStateBackend")
 
     def get_write_buffer_size(self) -> int:
-        """Return what was set, or the threshold, in bytes; it has no effect."""
+        """Return the size that was set in bytes, or else the threshold; it has no effect."""
         threshold = self.file_state_size_threshold or 0
         given = self.write_buffer_size
+        # Flink's rule: the threshold, but at least the default size of a buffer.
         return max(threshold, 4096) if given is None else given
 
     def __str__(self) -> str:
@@ -134,7 +135,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):  # type: ignore[override
     """Flink 1.x's name for `EmbeddedRocksDBStateBackend`.  Deprecated.
 
     Raises:
-        DeclarationValueError: There is neither a uri nor a backend for checkpoints.
+        DeclarationValueError: Both `checkpoint_data_uri` and `checkpoint_stream_backend` are None.
     """
 
     _checkpoint_backend: StateBackend
@@ -149,6 +150,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):  # type: ignore[override
         super().__init__(enable_incremental_checkpointing, j_rocks_db_state_backend)
         if checkpoint_stream_backend is None:
             _require_path("checkpoint_data_uri", checkpoint_data_uri, "EmbeddedRocksDBStateBackend")
+            # The user did not name this class, so its warning would mislead.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
                 checkpoint_stream_backend = FsStateBackend(checkpoint_data_uri)
@@ -158,7 +160,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):  # type: ignore[override
     get_checkpoint_backend = attribute("_checkpoint_backend", "the backend for checkpoints")
 
     def set_number_of_transfering_threads(self, number_of_transfering_threads: int) -> None:
-        """Raise, as `set_number_of_transfer_threads` does.
+        """Refuse a number, as `set_number_of_transfer_threads` does.
 
         Raises:
             DeclarationError: Always.
@@ -177,7 +179,7 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):  # type: ignore[override
 class CustomStateBackend(StateBackend):
     """A state backend of your own, wrapped as PyFlink wraps a Java one.
 
-    Nothing here needs it: a subclass of `StateBackend` can be used as it is.
+    You do not need the wrapper: a subclass of `StateBackend` can be used as it is.
 
     Raises:
         DeclarationTypeError: The wrapped object is no `StateBackend`.
@@ -195,7 +197,7 @@ class CustomStateBackend(StateBackend):
             raise DeclarationTypeError(msg)
 
     def create_keyed_state_backend(self, current: CurrentKey, owner: str) -> KeyedStateBackend:
-        """Create the tables of the wrapped backend."""
+        """Create the working state of the wrapped backend."""
         return self.j_custom_state_backend.create_keyed_state_backend(current, owner)
 
     def __str__(self) -> str:

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The environment of a program, as `pyflink.datastream.StreamExecutionEnvironment`.
 
-Settings are texts in its `Configuration`, also where a method sets them: a setting without effect
-here is stored for its getter, so a program that was written for PyFlink runs unchanged.
+All settings are texts in its `Configuration`, even if a method sets them.  A setting without effect here is
+stored for its getter, so a program that was written for PyFlink runs unchanged.
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([1, 2, 3]).map(lambda n: n * n).print()
+    env.execute("squares")
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ _DEFAULTS_IN = "PYFLINKLIKE_CONFIGURATION"
 
 
 class StreamExecutionEnvironment(WithoutJava):
-    """The place where a program declares sources and runs jobs; `get_execution_environment` makes one."""
+    """Declares the sources of a program and runs its jobs; `get_execution_environment` makes one."""
 
     def __init__(self) -> None:
         self._program = Program(self)
@@ -64,7 +68,7 @@ class StreamExecutionEnvironment(WithoutJava):
         """Make a new environment.
 
         Args:
-            configuration: Settings that it begins with; they override those of the environment
+            configuration: Settings to begin with; they override the settings in the environment
                 variable `PYFLINKLIKE_CONFIGURATION`.
         """
         environment = StreamExecutionEnvironment()
@@ -76,42 +80,42 @@ class StreamExecutionEnvironment(WithoutJava):
     # Settings
 
     def configure(self, configuration: Configuration) -> StreamExecutionEnvironment:
-        """Take over the settings of a configuration.
+        """Copy the settings of a configuration into the environment.
 
         Args:
-            configuration: Settings by key; they override present ones.
+            configuration: Settings by key; they override earlier ones.
         """
         self._program.configuration.add_all(configuration)
         return self
 
     def get_config(self) -> ExecutionConfig:
-        """Return the settings of all operators; changes to them count."""
+        """Return the settings of all operators; a change to them changes the environment."""
         return self._program.execution_config
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Set how many instances an operator has that does not set a number itself.
+        """Set the number of instances of operators that set none themselves.
 
         Args:
             parallelism: The number, at least 1; -1 leaves it to the host.
 
         Raises:
-            DeclarationValueError: It is another number.
+            DeclarationValueError: The number is out of this range.
         """
         self._program.execution_config.set_parallelism(parallelism)
         return self
 
     def get_parallelism(self) -> int:
-        """Return how many instances an operator has that does not set a number; 1 if it is not set."""
+        """Return the number of instances of operators that set none themselves; 1 if it is not set."""
         return max(self._program.execution_config.get_parallelism(), 1)
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
         """Set the number of key groups, which is fixed for the life of a checkpoint.
 
         Args:
-            max_parallelism: From 1 to 32768.
+            max_parallelism: The number, from 1 to 32768.
 
         Raises:
-            DeclarationValueError: It is another number.
+            DeclarationValueError: The number is out of this range.
         """
         self._program.execution_config.set_max_parallelism(max_parallelism)
         return self
@@ -124,64 +128,64 @@ class StreamExecutionEnvironment(WithoutJava):
         """Set whether jobs run in batch or in streaming mode.
 
         Args:
-            execution_mode: The mode; `AUTOMATIC` is batch where all sources are bounded.
+            execution_mode: The mode; `AUTOMATIC` means batch if all sources are bounded.
 
         Raises:
-            DeclarationTypeError: It is no `RuntimeExecutionMode`.
+            DeclarationTypeError: `execution_mode` is no `RuntimeExecutionMode`.
         """
         if not isinstance(execution_mode, RuntimeExecutionMode):
-            msg = f"it takes a RuntimeExecutionMode, got {short_repr(execution_mode)}; give for example RuntimeExecutionMode.BATCH"
+            msg = f"set_runtime_mode takes a RuntimeExecutionMode, got {short_repr(execution_mode)}; give for example RuntimeExecutionMode.BATCH"
             raise DeclarationTypeError(msg)
         self._program.configuration.set_string(RUNTIME_MODE, execution_mode.name)
         return self
 
     @deprecated_alias("the key state.backend.type: hashmap or rocksdb")
     def set_state_backend(self, state_backend: Any) -> StreamExecutionEnvironment:
-        """Set where working state is kept, as in PyFlink 1; PyFlink 2 has the key `state.backend.type`.
+        """Choose the store of working state, as in PyFlink 1; PyFlink 2 has the key `state.backend.type`.
 
         Args:
-            state_backend: A `StateBackend`; it overrides the key.
+            state_backend: A `StateBackend`, which overrides the key.
         """
         self._program.state_backend = state_backend
         return self
 
     @deprecated_alias("the key state.backend.type")
     def get_state_backend(self) -> Any:
-        """Return what `set_state_backend` was given; None before."""
+        """Return the backend of the last `set_state_backend`; None without a call."""
         return self._program.state_backend
 
     @deprecated_alias("the keys restart-strategy..., which have no effect either")
     def set_restart_strategy(
         self, restart_strategy_configuration: RestartStrategyConfiguration
     ) -> StreamExecutionEnvironment:
-        """Store a strategy for its getter: Spark runs a failed task again.
+        """Store a strategy for its getter: Spark retries a failed task.
 
         Args:
-            restart_strategy_configuration: One made by `RestartStrategies`.
+            restart_strategy_configuration: A strategy made by `RestartStrategies`.
         """
         self.get_config().restart_strategy = restart_strategy_configuration
         return self
 
     @deprecated_alias("nothing: it has no effect")
     def get_restart_strategy(self) -> RestartStrategyConfiguration | None:
-        """Return what was set; None before."""
+        """Return the strategy that was set; None if none was."""
         return self.get_config().restart_strategy
 
     @deprecated_alias("nothing: event time counts wherever a stream has a WatermarkStrategy")
     def set_stream_time_characteristic(
         self, characteristic: TimeCharacteristic
     ) -> StreamExecutionEnvironment:
-        """Store the kind of time for its getter: windows and timers say theirs by themselves.
+        """Store the kind of time for its getter: windows and timers name their own.
 
         Args:
-            characteristic: The kind.
+            characteristic: A member of `TimeCharacteristic`.
 
         Raises:
-            DeclarationTypeError: It is no `TimeCharacteristic`.
+            DeclarationTypeError: `characteristic` is no `TimeCharacteristic`.
         """
         if not isinstance(characteristic, TimeCharacteristic):
             msg = (
-                f"it takes a TimeCharacteristic, got {short_repr(characteristic)}; leave the call out, or "
+                f"the kind of time is a TimeCharacteristic, got {short_repr(characteristic)}; leave the call out, or "
                 "give TimeCharacteristic.EventTime"
             )
             raise DeclarationTypeError(msg)
@@ -190,7 +194,7 @@ class StreamExecutionEnvironment(WithoutJava):
 
     @deprecated_alias("nothing: event time counts wherever a stream has a WatermarkStrategy")
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
-        """Return the kind of time that was set; `EventTime` before, as since Flink 1.12."""
+        """Return the kind of time that was set; by default `EventTime`, as since Flink 1.12."""
         return self._time_characteristic
 
     # Checkpoints
@@ -198,11 +202,11 @@ class StreamExecutionEnvironment(WithoutJava):
     def enable_checkpointing(
         self, interval: int, mode: CheckpointingMode | None = None
     ) -> StreamExecutionEnvironment:
-        """Set how long a micro-batch lasts at least: each micro-batch is a checkpoint.
+        """Set the least time of a micro-batch: each micro-batch is a checkpoint.
 
         Args:
             interval: The least time, in ms.
-            mode: Stored for its getter, without effect: state is always exactly once.
+            mode: A mode, only for its getter: state is always exactly once.
         """
         config = self.get_checkpoint_config()
         config.set_checkpoint_interval(interval)
@@ -211,7 +215,7 @@ class StreamExecutionEnvironment(WithoutJava):
         return self
 
     def get_checkpoint_config(self) -> CheckpointConfig:
-        """Return the settings of checkpoints; changes to them count."""
+        """Return the settings of checkpoints; a change to them changes the environment."""
         return CheckpointConfig(self._program.configuration)
 
     def get_checkpoint_interval(self) -> int:
@@ -225,20 +229,20 @@ class StreamExecutionEnvironment(WithoutJava):
     get_checkpointing_consistency_mode = get_checkpointing_mode
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Return whether checkpoints that overtake elements were enabled; here none does."""
+        """Return whether checkpoints may overtake elements in Flink; it has no effect here."""
         return bool(self.get_checkpoint_config().is_unaligned_checkpoints_enabled())
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Return whether checkpoints overtake elements in any case; here none does."""
+        """Return whether checkpoints always overtake elements in Flink; it has no effect here."""
         return bool(self.get_checkpoint_config().is_force_unaligned_checkpoints())
 
     # Settings without effect here
 
     def set_buffer_timeout(self, timeout_millis: DurationLike) -> StreamExecutionEnvironment:
-        """Store how long Flink waits before it sends a buffer; here elements travel in batches.
+        """Store the time after which Flink sends a buffer; here elements travel in batches.
 
         Args:
-            timeout_millis: An int is in ms; -1 switches the timeout off.
+            timeout_millis: The time, an int in ms; -1 switches the timeout off.
         """
         return self._store(_BUFFER_TIMEOUT, to_milliseconds(timeout_millis, "the buffer timeout"))
 
@@ -248,28 +252,28 @@ class StreamExecutionEnvironment(WithoutJava):
         return _BUFFER_TIMEOUT.of(config) if _BUFFER_TIMEOUT_ENABLED.of(config) else -1
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
-        """Store that operators are not chained; here the host decides how it runs them together."""
+        """Store that operators are not chained; here the host decides which operators run together."""
         return self._store(_CHAINING, False)
 
     def is_chaining_enabled(self) -> bool:
-        """Return whether chaining is still enabled, without effect here."""
+        """Return whether chaining is enabled; it has no effect here."""
         return _CHAINING.of(self._program.configuration)
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
-        """Return whether Flink would chain such operators; the host decides here."""
+        """Return whether Flink chains such operators; it has no effect here."""
         return _CHAINING_OF_OTHERS.of(self._program.configuration)
 
-    @without_effect("set_parallelism says how many instances operators have")
+    @without_effect("set_parallelism sets the number of instances of operators")
     def set_default_local_parallelism(self, parallelism: int) -> None:
         """Store a number for its getter.
 
         Args:
-            parallelism: The number.
+            parallelism: A number of instances.
         """
         self._local_parallelism = parallelism
 
     def get_default_local_parallelism(self) -> int:
-        """Return what was set; the number of this machine's cores before."""
+        """Return the number that was set; by default the number of this machine's cores."""
         return self._local_parallelism
 
     def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
@@ -281,11 +285,11 @@ class StreamExecutionEnvironment(WithoutJava):
         return self._store(_CHANGELOG, bool(enabled))
 
     def is_changelog_state_backend_enabled(self) -> bool:
-        """Return what `enable_changelog_state_backend` was given last; False before."""
+        """Return the value of the last `enable_changelog_state_backend`; False without a call."""
         return _CHANGELOG.of(self._program.configuration)
 
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
-        """Set the directory for savepoints of jobs whose caller names none.
+        """Set the directory for savepoints if a caller names no directory.
 
         Args:
             directory: A path or an address.
@@ -293,14 +297,14 @@ class StreamExecutionEnvironment(WithoutJava):
         return self._store(SAVEPOINTS, directory)
 
     def get_default_savepoint_directory(self) -> str | None:
-        """Return the directory for savepoints that was set; None before."""
+        """Return the directory for savepoints; None if none was set."""
         return SAVEPOINTS.of(self._program.configuration)
 
     def set_python_executable(self, python_exec: str) -> None:
         """Store a path of Python as `python.executable`; functions run with the host's Python.
 
         Args:
-            python_exec: The path.
+            python_exec: The path of a Python, only for the setting.
         """
         self._program.configuration.set_string("python.executable", python_exec)
 
@@ -311,17 +315,17 @@ class StreamExecutionEnvironment(WithoutJava):
     ) -> None:
         """Let functions import the packages of a requirements file; a later call replaces an earlier one.
 
-        What this Python has already is not installed.  The others are installed by pip into a folder of
-        this process, and go to Spark's workers as those of `add_python_file` do.  A cluster's nodes take
-        no package with compiled modules so: ship an environment with `spark.archives`.
+        Packages that this Python has are not installed again.  pip installs the others into a folder of
+        this process, and Spark sends them to its workers as it does for `add_python_file`.  Packages with
+        compiled modules do not reach a cluster's nodes this way: ship an environment with `spark.archives`.
 
         Args:
             requirements_file_path: The path of the file, in pip's format.
-            requirements_cache_dir: The path of a folder with the packages, as `pip download` fills it;
+            requirements_cache_dir: The path of a folder with the packages, filled by `pip download`;
                 None for the index of pip.
 
         Raises:
-            DeclarationValueError: There is no such file or folder.
+            DeclarationValueError: The file or folder does not exist.
             SparkSetupError: pip cannot install the packages.
         """
         program = self._program
@@ -335,15 +339,15 @@ class StreamExecutionEnvironment(WithoutJava):
         """Accept an archive, which is not unpacked.
 
         Args:
-            archive_path: A path; it is ignored.
-            target_dir: A path; it is ignored.
+            archive_path: The path of an archive; it is ignored.
+            target_dir: The name of a folder; it is ignored.
         """
 
     def register_slot_sharing_group(self, slot_sharing_group: Any) -> StreamExecutionEnvironment:  # noqa: ARG002
         """Accept a slot sharing group without effect: the host decides where operators run.
 
         Args:
-            slot_sharing_group: Anything; it is ignored.
+            slot_sharing_group: A group; it is ignored.
         """
         return self
 
@@ -360,7 +364,7 @@ class StreamExecutionEnvironment(WithoutJava):
         option.set(self._program.configuration, value)
         return self
 
-    # What functions need
+    # Modules for functions
 
     def add_python_file(self, file_path: str) -> None:
         """Let functions import a file's modules, in this process and in Spark's workers.
@@ -370,7 +374,7 @@ class StreamExecutionEnvironment(WithoutJava):
         """
         self._program.python_files.append(file_path)
 
-    @without_effect("jars are not loaded: connectors are not Java's")
+    @without_effect("jars are not loaded: connectors are written in Python")
     def add_jars(self, *jars_path: str) -> None:
         """Accept jars, which are not loaded.
 
@@ -378,7 +382,7 @@ class StreamExecutionEnvironment(WithoutJava):
             jars_path: Paths of jars; they are ignored.
         """
 
-    @without_effect("jars are not loaded: connectors are not Java's")
+    @without_effect("jars are not loaded: connectors are written in Python")
     def add_classpaths(self, *classpaths: str) -> None:
         """Accept jars, which are not loaded.
 
@@ -396,10 +400,10 @@ class StreamExecutionEnvironment(WithoutJava):
         """Make a stream of the elements of a collection, in order.
 
         Args:
-            collection: A list, or another iterable.
-            type_info: The type to which elements are converted at once; a list of types is a row,
-                None any object that pickle can write.  As in PyFlink, rows and maps are made of an
-                object's attributes, too, and texts of ints.
+            collection: A list or another iterable, but no text.
+            type_info: The type to which elements are converted at once.  A list of types stands for a
+                row, None for any object that pickle can write.  As in PyFlink, an object's attributes
+                also make a row or map, and an int makes a text.
 
         Raises:
             DeclarationTypeError: `collection` is a text or cannot be iterated.
@@ -427,8 +431,8 @@ class StreamExecutionEnvironment(WithoutJava):
             source: The source, such as a `FileSource`.
             watermark_strategy: Makes event times and watermarks; unlike in PyFlink, its timestamp
                 assigner is used.
-            source_name: The name of the source where jobs are shown.
-            type_info: The type of the elements; None is the source's own.
+            source_name: The name of the source, for plans and messages.
+            type_info: The type of the elements; None takes the type that the source has.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -452,12 +456,12 @@ class StreamExecutionEnvironment(WithoutJava):
         """Make a stream of the elements of a `FlinkKafkaConsumer`, or of any other source.
 
         Args:
-            source_func: The consumer; sources of `from_source` are taken, too.
-            source_name: The name of the source where jobs are shown.
-            type_info: The type of the elements; None is the source's own.
+            source_func: The consumer, or a source as for `from_source`.
+            source_name: The name of the source, for plans and messages.
+            type_info: The type of the elements; None takes the type that the source has.
 
         Raises:
-            DeclarationTypeError: It is neither.
+            DeclarationTypeError: `source_func` is neither.
         """
         source = source_func.source() if isinstance(source_func, SourceMaker) else source_func
         if not isinstance(source, Source):
@@ -471,18 +475,18 @@ class StreamExecutionEnvironment(WithoutJava):
     def create_input(
         self, input_format: Any, type_info: TypeInformation | None = None
     ) -> DataStream:
-        """Make a stream of what an `AvroInputFormat` reads.
+        """Make a stream of the records that an `AvroInputFormat` reads.
 
         Args:
-            input_format: The format; any other one is Java's.
-            type_info: The type of the elements; None is the format's own.
+            input_format: The format; Flink's other formats are written in Java.
+            type_info: The type of the elements; None takes the type that the format has.
 
         Raises:
-            SparkSetupError: The format is Java's.
+            SparkSetupError: The format is no `AvroInputFormat`.
         """
         if not isinstance(input_format, SourceMaker):
             msg = (
-                f"formats of input but AvroInputFormat are Java's, got {short_repr(input_format)}; read with "
+                f"create_input takes an AvroInputFormat, got {short_repr(input_format)}; read with "
                 "a FileSource and from_source, or with Spark and from_data_frame"
             )
             raise SparkSetupError(msg)
@@ -497,10 +501,10 @@ class StreamExecutionEnvironment(WithoutJava):
         "FileSource.for_record_stream_format(StreamFormat.text_line_format(), path) and from_source"
     )
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
-        """Make a stream of the lines of a file, or of all files in a folder, which ends.
+        """Make a bounded stream of the lines of a file, or of all files in a folder.
 
         Args:
-            file_path: The path.
+            file_path: The path of the file or folder.
             charset_name: The encoding of the text.
         """
         lines = StreamFormat.text_line_format(charset_name)
@@ -516,20 +520,20 @@ class StreamExecutionEnvironment(WithoutJava):
     ) -> DataStream:
         """Make a stream of the rows of a Spark DataFrame, each a `Row` with the names of its columns.
 
-        PyFlink has this as `StreamTableEnvironment.to_data_stream`.  A job that ends in
-        `to_data_frame` runs as a part of the query that is started on that DataFrame.
+        In PyFlink this method is `StreamTableEnvironment.to_data_stream`.  If a job ends in `to_data_frame`,
+        it runs as a part of the query on that DataFrame.
 
         Args:
             df: A batch or streaming DataFrame of a classic session, without a watermark of its own.
-            watermark_strategy: Makes watermarks; None is `for_monotonous_timestamps` with an event
-                time, else `no_watermarks`.
-            event_time: The timestamp column with the times of elements, cut to whole ms; a
-                timestamp assigner of the strategy overrides it.
-            source_name: The name of the source where jobs are shown.
+            watermark_strategy: Makes watermarks; None takes `for_monotonous_timestamps` if there is an
+                event time, otherwise `no_watermarks`.
+            event_time: The timestamp column with the event times, cut to whole ms; a timestamp assigner
+                of the strategy overrides it.
+            source_name: The name of the source, for plans and messages.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is of the wrong kind, the event
-                time is no column, or a column has a type that functions cannot be given.
+                time is no column, or functions cannot get values of a column's type.
             SparkSetupError: PySpark is not installed.
         """
         source = self._program.frame_source(df, event_time)
@@ -554,11 +558,11 @@ class StreamExecutionEnvironment(WithoutJava):
         """Run all operators and sinks declared since the last job, and wait for the end.
 
         Args:
-            job_name: The name of the job, by which a later run finds its checkpoint; None is that of
-                the configuration.
+            job_name: The name of the job, by which a later run finds its checkpoint; None takes the
+                name in the configuration.
 
         Raises:
-            DeclarationError: There is no operator, or a setting is wrong.
+            DeclarationError: No operator was declared since the last job, or a setting is wrong.
             PyflinklikeError: The job failed.
         """
         began = wall_clock()
@@ -573,7 +577,7 @@ class StreamExecutionEnvironment(WithoutJava):
             job_name: The name of the job, by which a later run finds its checkpoint.
 
         Raises:
-            DeclarationError: There is no operator, or a setting is wrong.
+            DeclarationError: No operator was declared since the last job, or a setting is wrong.
         """
         run = self._program.start(job_name)
         return JobClient(run, SAVEPOINTS.of(self._program.configuration))
@@ -582,7 +586,7 @@ class StreamExecutionEnvironment(WithoutJava):
         """Return the next job as JSON, in Flink's form; nothing runs.
 
         Raises:
-            DeclarationError: There is no operator.
+            DeclarationError: No operator was declared since the last job.
         """
         return execution_plan(self._program.graph(), self.get_parallelism())
 
@@ -590,12 +594,12 @@ class StreamExecutionEnvironment(WithoutJava):
         """Return the next job as a picture; PyFlink has no such method.
 
         Args:
-            form: "mermaid" for a flow chart in Mermaid's language, "svg" for a drawing for any browser,
-                which needs the extra `plan`.
+            form: "mermaid" for a flow chart in Mermaid's language, or "svg" for a drawing that a browser
+                shows; "svg" needs the extra `plan`.
 
         Raises:
-            DeclarationError: There is no operator.
-            DeclarationValueError: There is no such form.
+            DeclarationError: No operator was declared since the last job.
+            DeclarationValueError: `form` is something else.
             RequirementError: The package that draws is not installed.
         """
         return draw_picture(self._program.graph(), form)
@@ -605,17 +609,17 @@ class StreamExecutionEnvironment(WithoutJava):
 
 
 def _convert(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
-    """Return elements as a stream of this type has them: copies, so later changes do not show."""
+    """Convert elements to the type of their stream; the results are copies, which the program cannot change."""
     if kind == Types.PICKLED_BYTE_ARRAY():
         try:
             copies: list[Any] = pickle.loads(pickle.dumps(elements, protocol=5))  # noqa: S301
         except Exception as error:
-            msg = f"elements must be such that pickle can write them, got {short_repr(elements)}: {shown_error(error)}"
+            msg = f"pickle must be able to write the elements, got {short_repr(elements)}: {shown_error(error)}"
             raise StateValueError(msg) from error
         return copies
     made: list[Any] = []
     try:
-        # One by one: how many there are when one fails is the position of that one.
+        # One by one: if an element fails, the length of `made` is its position.
         made.extend(
             None if each is None else kind.converted(_take_apart(each, kind)) for each in elements
         )
@@ -626,10 +630,10 @@ def _convert(elements: list[Any], kind: TypeInformation) -> Iterable[Any]:
 
 
 def _take_apart(value: Any, kind: TypeInformation) -> Any:
-    """Make of an element what PyFlink's Java side makes of its pickle, where its type asks for it.
+    """Convert an element as PyFlink's Java side converts its pickle, if its type is a row, map or text.
 
-    There (`PythonTypeUtils`) an object of any class is the map of its attributes, which rows and maps
-    are made of, and whatever stands for a text is shown as one.
+    That side (`PythonTypeUtils`) sees an object of any class as the map of its attributes, and makes rows and
+    maps of it.  For a text it takes the `toString` of any value.
     """
     if isinstance(kind, MapTypeInfo):
         value = _attributes(value)
@@ -646,12 +650,12 @@ def _take_apart(value: Any, kind: TypeInformation) -> Any:
             return type(value)(map(_take_apart, value, kind.field_types))
         return value
     if kind == Types.STRING() and type(value) in (int, bool):
-        return str(value).lower()  # as Java's `toString`
+        return str(value).lower()  # Java writes true, not True
     return value
 
 
 def _attributes(value: Any) -> Any:
-    """Return the attributes of an object whose class is the user's; anything else as it is."""
+    """Return the attributes of an object of the user's own class; return any other value as it is."""
     if isinstance(value, Iterable) or not hasattr(value, "__dict__"):
         return value
     return vars(value)

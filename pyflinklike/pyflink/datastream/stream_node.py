@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node of a program's graph, and the types and functions that its declaration takes."""
+"""The base of streams and sinks, which stand for a node of the graph, and the checks of their arguments."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _HASH = re.compile("[0-9A-Fa-f]{32}")
 
 
 class StreamNode(WithoutJava):
-    """A node of the graph with settings that may still change.
+    """A node of the graph; its settings may change until a job runs.
 
     Args:
         program: The program that has the graph.
-        number: The number of the node.
+        number: The number of the node in the graph.
     """
 
     def __init__(self, program: Program, number: int) -> None:
@@ -65,15 +65,15 @@ class StreamNode(WithoutJava):
         return self
 
     def name(self: D, name: str) -> D:
-        """Name the operator where jobs are shown.
+        """Name the operator, for plans and messages.
 
         Args:
-            name: Any text.
+            name: Any text, which other operators may have as well.
         """
         return self._set(name=name)
 
     def uid(self: D, uid: str) -> D:
-        """Name the state of the operator, so that it is found again when the program changes.
+        """Name the state of the operator, so that a changed program finds it again.
 
         Args:
             uid: A text that no other operator of the job has.
@@ -83,13 +83,13 @@ class StreamNode(WithoutJava):
     def set_uid_hash(self: D, uid_hash: str) -> D:
         """Warn that the hash has no effect: Flink finds state in its own checkpoints by it.
 
-        Here state is found by the `uid` of its operator, or by its place in the program.
+        Here an operator finds its state by its `uid`, or by its position in the program.
 
         Args:
             uid_hash: The 32 hexadecimal digits by which Flink identifies an operator.
 
         Raises:
-            DeclarationValueError: It is something else.
+            DeclarationValueError: The hash has another form.
         """
         if not isinstance(uid_hash, str) or not _HASH.fullmatch(uid_hash):
             msg = (
@@ -105,10 +105,10 @@ class StreamNode(WithoutJava):
         return self._set()
 
     def set_description(self: D, description: str) -> D:
-        """Describe the operator where jobs are shown.
+        """Describe the operator, for plans.
 
         Args:
-            description: Any text.
+            description: Any text, of any length.
         """
         return self._set(description=description)
 
@@ -119,7 +119,7 @@ class StreamNode(WithoutJava):
             parallelism: The number, at least 1.
 
         Raises:
-            DeclarationValueError: It is less than 1.
+            DeclarationValueError: The number is less than 1.
         """
         if not is_int(parallelism) or parallelism < 1:
             msg = (
@@ -139,7 +139,7 @@ class StreamNode(WithoutJava):
             slot_sharing_group: The group or its name.
 
         Raises:
-            DeclarationTypeError: It is neither.
+            DeclarationTypeError: It is neither a name nor a group.
         """
         if not isinstance(slot_sharing_group, (str, SlotSharingGroup)):
             msg = (
@@ -155,11 +155,11 @@ class DataStreamSink(StreamNode):
 
 
 class CloseableIterator(Generic[T]):
-    """The elements that a job collects, as they come; as PyFlink's it can be used in a `with`.
+    """An iterator over the elements that a running job collects; use it in a `with` to end the job.
 
     Args:
-        run: The job.
-        elements: The elements that the job collects.
+        run: The run of the job.
+        elements: The elements, as the job collects them.
     """
 
     def __init__(self, run: JobRun, elements: Iterator[T]) -> None:
@@ -185,15 +185,15 @@ class CloseableIterator(Generic[T]):
 
 
 def check_function(function: Any, kinds: tuple[type, ...], message: str) -> Any:
-    """Return a copy of a function, which no later change of the program reaches.
+    """Check a function, and return a copy that later changes of the program do not reach.
 
     Args:
-        function: What the program gave.
-        kinds: The classes of which it must have one.
-        message: The beginning of the error's sentence.
+        function: The argument that the program gave.
+        kinds: The classes that are allowed.
+        message: The beginning of the error's message.
 
     Raises:
-        DeclarationTypeError: It has none of the classes, or cannot be pickled.
+        DeclarationTypeError: The function has another class, or cannot be pickled.
     """
     if not isinstance(function, kinds):
         remedy = instance_of(kinds[0], function, f"subclass {kinds[0].__name__}")
@@ -204,10 +204,10 @@ def check_function(function: Any, kinds: tuple[type, ...], message: str) -> Any:
 
 
 def output_type_of(output_type: OutputType) -> TypeInformation:
-    """Return the declared type of outputs: a list is a row of its types, None pickled objects.
+    """Return the type that an argument declares: a list stands for a row, None for pickled objects.
 
     Raises:
-        DeclarationTypeError: It is something else.
+        DeclarationTypeError: The argument is something else.
     """
     if output_type is None:
         return Types.PICKLED_BYTE_ARRAY()
@@ -225,12 +225,13 @@ def output_type_of(output_type: OutputType) -> TypeInformation:
     return given
 
 
+# The base refuses None, since a key of a map is never None.  A stream's key may be None, as its pickle.
 _NONE: Final = Pickled(pickle.dumps(None, protocol=5))
 
 
 @attrs.frozen(repr=False)
 class ObjectKeyTypeInfo(PickledByteArrayTypeInfo):
-    """The type of keys that were declared without one: any objects that pickle can write.
+    """The type of keys without a declared type: any objects that pickle can write.
 
     Keys are equal if their pickles are: 1, 1.0 and True are three keys, and None is one.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under the path that PyFlink has for it."""
+"""`TimeDomain`, at PyFlink's path."""
 
 from pyflinklike._clock import TimeDomain
 from pyflinklike.pyflink._names import of_pyflink

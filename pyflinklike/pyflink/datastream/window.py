@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows, under the path that PyFlink has for them."""
+"""Windows, at PyFlink's path."""
 
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.windows import (

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows over a stream, as `pyflink.datastream.WindowedStream`."""
+"""Windows over a stream, as `pyflink.datastream.WindowedStream`.
+
+keyed.window(TumblingEventTimeWindows.of(Time.minutes(1))).reduce(lambda a, b: a + b)
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ S = TypeVar("S")
 
 
 class WindowedStream(LateDataOption, Generic[S]):
-    """Windows over a stream whose function is not chosen yet, as PyFlink's.
+    """Windows over a stream, without a function yet, as in PyFlink.
 
     Args:
         keyed_stream: The `KeyedStream` of the elements.
         windowed: The declaration of the windows so far.
-        result: Makes the stream of the outputs, given the operator and the type of its outputs.
+        result: Takes the operator and the type of its outputs, and returns their stream.
     """
 
     def __init__(
@@ -59,13 +62,13 @@ class WindowedStream(LateDataOption, Generic[S]):
         window_function: WindowFunction | ProcessWindowFunction | None = None,
         output_type: OutputType = None,
     ) -> S:
-        """Reduce the elements of a window to one element, as they come.
+        """Reduce the elements of a window to one, each as it arrives.
 
         Args:
-            reduce_function: Reduces two elements to one.
-            window_function: Makes outputs of the reduced element; None puts it out itself.
-            output_type: The type of the outputs, as for `DataStream.map`; without a window function
-                None is the type of the elements.
+            reduce_function: A `ReduceFunction` or a callable; it reduces two elements to one.
+            window_function: Makes outputs of the reduced element; None makes the element the output.
+            output_type: The type of the outputs, as for `DataStream.map`.  Without a window function,
+                None takes the type of the elements.
 
         Raises:
             DeclarationTypeError: An argument is of the wrong kind.
@@ -82,11 +85,11 @@ class WindowedStream(LateDataOption, Generic[S]):
         accumulator_type: OutputType = None,
         output_type: OutputType = None,
     ) -> S:
-        """Fold the elements of a window into an accumulator, as they come.
+        """Add the elements of a window to an accumulator, each as it arrives.
 
         Args:
-            aggregate_function: Adds elements to an accumulator, and makes a result of it.
-            window_function: Makes outputs of the result; None puts it out itself.
+            aggregate_function: Adds an element to an accumulator, and makes a result of it.
+            window_function: Makes outputs of the result; None makes the result the output.
             accumulator_type: The type of the accumulator, as for `DataStream.map`.
             output_type: The type of the outputs, as for `DataStream.map`.
 

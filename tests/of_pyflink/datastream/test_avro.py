@@ -196,7 +196,7 @@ def test_a_time_in_a_record_that_is_named_again_is_not_cut_off():
 )
 def test_bytes_of_another_schema_are_refused(data):
     """Those that are left over tell, too."""
-    with pytest.raises(ValueError, match="not of the schema of Avro"):
+    with pytest.raises(ValueError, match="do not fit the schema of Avro"):
         of_bytes().deserialize(data)
 
 
@@ -303,7 +303,7 @@ def test_a_value_that_would_be_read_as_another_one_is_refused(tmp_path, kind, va
 
 def test_a_record_that_does_not_fit_fails_the_job(tmp_path):
     """And no file is there."""
-    with pytest.raises(OutputError, match="a file of Avro has records of its schema"):
+    with pytest.raises(OutputError, match="a record does not fit the schema of its file"):
         write_files(tmp_path, AvroBulkWriters.for_generic_record(BASIC), [RECORDS[0], {"int": 1}])
     assert [] == [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -325,7 +325,7 @@ def test_records_come_back_from_files_of_parquet(tmp_path):
     write_files(tmp_path, AvroParquetWriters.for_generic_record(schema), [full, blank])
 
     assert [full, blank] == read_files(AvroParquetReaders.for_generic_record(schema), tmp_path)
-    with pytest.raises(OutputError, match="a file has records of its schema"):
+    with pytest.raises(OutputError, match="a record does not fit the schema of its file"):
         write_files(tmp_path, AvroParquetWriters.for_generic_record(schema), [{"whole": 1}])
     with pytest.raises(DeclarationTypeError, match="rows have no type for"):
         AvroParquetWriters.for_generic_record(BASIC)
@@ -356,7 +356,7 @@ def test_what_is_declared_wrongly_is_refused_with_the_remedy():
         AvroSchema.parse_string('{"type": "nobody"}')
     with pytest.raises(DeclarationTypeError, match="give a text"):
         AvroSchema.parse_string(None)
-    with pytest.raises(SparkSetupError, match="a record class is Java's"):
+    with pytest.raises(SparkSetupError, match="a record class is written in Java"):
         AvroRowSerializationSchema("org.example.User")
     with pytest.raises(DeclarationTypeError, match="give avro_schema_string"):
         AvroRowDeserializationSchema()
@@ -371,5 +371,5 @@ def test_what_is_declared_wrongly_is_refused_with_the_remedy():
     for make in (AvroBulkWriters.for_generic_record, GenericRecordAvroTypeInfo):
         with pytest.raises(DeclarationTypeError, match=r"make it by AvroSchema\.parse_string"):
             make("{}")
-    with pytest.raises(SparkSetupError, match="formats of input but AvroInputFormat are Java's"):
+    with pytest.raises(SparkSetupError, match="create_input takes an AvroInputFormat"):
         local().create_input(object())

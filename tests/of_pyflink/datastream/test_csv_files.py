@@ -225,7 +225,7 @@ def test_a_decimal_is_written_with_the_digits_of_its_scale(tmp_path):
         tmp_path, builder, Row(n=Decimal("1.5")), Row(n=Decimal("-99.99"))
     )
     for number in ("1.234", "100"):
-        with pytest.raises(OutputError, match=r"a column is DECIMAL\(4, 2\)"):
+        with pytest.raises(OutputError, match=r"a value does not fit a column of DECIMAL\(4, 2\)"):
             write(tmp_path / number, builder, Row(n=Decimal(number)))
 
 
@@ -237,7 +237,7 @@ def test_a_compressed_file_is_read_by_the_ending_of_its_name(tmp_path):
 
     assert 2000 == len(read_files(CsvReaderFormat.for_schema(schema), path))
     path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(SparkSetupError, match="mend the file or the schema"):
+    with pytest.raises(SparkSetupError, match="correct the file or the schema"):
         read_files(CsvReaderFormat.for_schema(schema), path)
 
 
@@ -252,7 +252,7 @@ def test_a_value_that_is_none_of_its_column_fails_the_job(tmp_path):
     """And no file is there."""
     builder = CsvSchema.builder().add_number_column("n")
 
-    with pytest.raises(OutputError, match="a file has rows of its schema"):
+    with pytest.raises(OutputError, match="a row does not fit the schema of its file"):
         write(tmp_path, builder, Row(n=1), Row(n="x"))
     assert [] == [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -271,7 +271,7 @@ def test_a_schema_is_built_and_copied(tmp_path):
 
 def test_what_is_declared_wrongly_is_refused_with_the_remedy():
     """When it is declared."""
-    with pytest.raises(DeclarationValueError, match="a CsvSchema has columns, got none"):
+    with pytest.raises(DeclarationValueError, match="a CsvSchema needs columns, got none"):
         CsvSchema.builder().build()
     with pytest.raises(DeclarationValueError, match="one character, got ';;'"):
         CsvSchema.builder().set_column_separator(";;")
@@ -281,7 +281,7 @@ def test_what_is_declared_wrongly_is_refused_with_the_remedy():
         CsvSchema.builder().add_string_column("a").add_string_column("a").build()
     with pytest.raises(DeclarationTypeError, match="CSV has rows, basic types"):
         CsvSchema.builder().add_number_column("a", D.MAP(D.INT(), D.INT())).build()
-    with pytest.raises(DeclarationValueError, match="position from 0 to -1"):
+    with pytest.raises(DeclarationValueError, match="position of a column is from 0 to -1"):
         CsvSchema.builder().remove_array_element_separator(0)
     with pytest.raises(SparkSetupError, match="declare them all"):
         CsvSchema.builder().set_any_property_name("rest")

@@ -64,7 +64,7 @@ def test_too_many_letters_fail_the_job():
         ({"at-most": "many"}, r"at-most is a number such as 0\.01 or 100, got 'many'"),
         ({"at-most": "2"}, "DeadLetters: at_most must be a share between 0 and 1, got 2"),
         ({"per": "hour"}, 'DeadLetters: per must be "record" or "batch", got \'hour\''),
-        ({"failure snapshot-bytes": "-1"}, "snapshot_bytes must be an int from 0 on, got -1"),
+        ({"snapshot-bytes": "-1"}, "snapshot_bytes must be an int from 0 on, got -1"),
         ({"tag": "others"}, "got 'others', which the job does not read; call get_side_output"),
     ],
 )
@@ -79,6 +79,6 @@ def test_letters_are_of_operators_that_process_elements():
     """Not of a source, for example."""
     stream = timed(go_on(local()), ("a", 1)).get_side_output(DEAD)
     with pytest.raises(
-        DeclarationError, match="dead letters are of operators that process elements"
+        DeclarationError, match="dead letters come from operators that process elements"
     ):
         stream.execute_and_collect()

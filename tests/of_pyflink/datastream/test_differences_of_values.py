@@ -84,7 +84,7 @@ def test_keyed_co_process_functions_need_keys():
 
     streams = local().from_collection([1]).connect(local().from_collection([2]))
 
-    with pytest.raises(DeclarationTypeError, match="where not both streams have keys, got"):
+    with pytest.raises(DeclarationTypeError, match="unless both streams have keys, got"):
         streams.process(Keyed())
 
 

@@ -209,7 +209,7 @@ UNUSED = (
     "UserWarning: SlotSharingGroup has no effect here: the host decides where operators run",
     "add_jars has no effect here: jars are not loaded",
     "add_python_archive has no effect here: archives are not unpacked",
-    "set_default_local_parallelism has no effect here: set_parallelism says",
+    "set_default_local_parallelism has no effect here: set_parallelism sets",
     "disable_generic_types has no effect here: any object that pickles",
 )
 
@@ -290,7 +290,7 @@ def test_a_script_that_imports_tables_and_does_not_use_them_runs(script):
         (
             "from pyflink.datastream.connectors.rabbitmq import RMQSource\nRMQSource()",
             "datastream.connectors.rabbitmq.RMQSource",
-            "a data source of Python (pyspark.sql.datasource) over pika",
+            "a data source in Python (pyspark.sql.datasource) over pika",
         ),
         (
             "from pyflink.datastream.connectors.pulsar import PulsarSource\nPulsarSource.builder()",

@@ -314,7 +314,7 @@ def test_options_tell_what_was_set():
 def test_what_is_declared_wrongly_is_refused_with_the_remedy(tmp_path):
     """When it is declared."""
     lite = at("jdbc:sqlite:x")
-    with pytest.raises(SparkSetupError, match=r"got jdbc:mysql; write by stream\.to_data_frame"):
+    with pytest.raises(SparkSetupError, match=r"got jdbc:mysql; write with stream\.to_data_frame"):
         JdbcSink.sink(INSERT, PAIR, at("jdbc:mysql://h/d"))
     with pytest.raises(SparkSetupError, match="give the path of a file"):
         JdbcSink.sink(INSERT, PAIR, at("jdbc:sqlite::memory:"))
@@ -322,13 +322,13 @@ def test_what_is_declared_wrongly_is_refused_with_the_remedy(tmp_path):
         JdbcSink.sink(INSERT, PAIR, at("http://user:secret@x/"))
     with pytest.raises(DeclarationValueError, match="got 1 for 2 fields in"):
         JdbcSink.sink("insert into t values (?, 1)", PAIR, lite)
-    with pytest.raises(DeclarationTypeError, match="a type without parts"):
+    with pytest.raises(DeclarationTypeError, match="a JdbcSink writes fields without parts"):
         JdbcSink.sink("?", Types.ROW([Types.LIST(Types.INT())]), lite)
     with pytest.raises(DeclarationTypeError, match="type_info is the type of rows"):
         JdbcSink.sink("?", Types.INT(), lite)
     with pytest.raises(DeclarationTypeError, match="a statement is text"):
         JdbcSink.sink(None, PAIR, lite)
-    with pytest.raises(DeclarationTypeError, match="it takes JdbcConnectionOptions"):
+    with pytest.raises(DeclarationTypeError, match=r"JdbcSink\.sink takes JdbcConnectionOptions"):
         JdbcSink.sink(INSERT, PAIR, "jdbc:sqlite:x")
     with pytest.raises(DeclarationValueError, match="call with_url"):
         JdbcConnectionOptions.JdbcConnectionOptionsBuilder().build()

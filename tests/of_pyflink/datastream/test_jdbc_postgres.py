@@ -129,6 +129,6 @@ def test_a_server_that_is_not_there_is_told_after_all_attempts(server):
     sink = attrs.evolve(sink_to(server, INSERT, batch_size=1, max_retries=1), wait=waits.append)
     away = attrs.evolve(sink.database, settings={**sink.database.settings, "port": "1"})
     writer = attrs.evolve(sink, database=away).writer(0, 1, ROWS)
-    with pytest.raises(SparkSetupError, match="in each of 2 attempts; see that it runs"):
+    with pytest.raises(SparkSetupError, match="in each of 2 attempts; check that it runs"):
         writer.write(Row(1, *[None] * 10), None)
     assert [1.0] == waits

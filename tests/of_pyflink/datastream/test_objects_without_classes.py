@@ -253,7 +253,9 @@ def test_a_wait_with_retry_needs_a_strategy():
 
     with pytest.raises(DeclarationTypeError, match="takes an AsyncRetryStrategy, got None"):
         retrying(None)
-    with pytest.raises(DeclarationTypeError, match="'Retries' is None, got None; return one"):
+    with pytest.raises(
+        DeclarationTypeError, match="'Retries' is None, got None; return an AsyncRetryPredicate"
+    ):
         retrying(strategy)
 
 

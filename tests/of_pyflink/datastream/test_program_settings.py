@@ -228,7 +228,10 @@ def test_side_outputs_are_those_of_an_operator(behind):
     """Behind it there are none, which nobody would see."""
     stream = local().from_collection([1]).map(str)
 
-    with pytest.raises(DeclarationError, match=r"asks the stream that process.* call it before"):
+    with pytest.raises(
+        DeclarationError,
+        match=r"for the stream that an operator such as process.* call get_side_output first",
+    ):
         behind(stream).get_side_output(OutputTag("late"))
 
 

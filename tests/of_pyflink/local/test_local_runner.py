@@ -622,7 +622,7 @@ def test_a_keyed_stream_refuses_what_it_has_not_in_words_of_its_own():
     with pytest.raises(DeclarationError, match=r"^get_name for KeyedStream is not supported, got"):
         keyed.get_name()
     with pytest.raises(
-        DeclarationError, match=r"^Setting uid for KeyedStream.*, got uid='u'; set it"
+        DeclarationError, match=r"^Setting uid for KeyedStream.*, got uid='u'; call it"
     ):
         keyed.uid("u")
     with pytest.raises(

@@ -221,9 +221,7 @@ def test_a_job_without_an_end_says_what_to_do_where_no_spark_is(tmp_path):
 
     _, said = run("job.py", cwd=tmp_path)
 
-    rule = (
-        "a job runs on Spark if a source does not end, got 'new lines' and no PySpark; pip install"
-    )
+    rule = "a job with a source that does not end runs on Spark, got 'new lines' and no PySpark; pip install"
     assert rule in said
     assert "give --target local" in said
 

@@ -169,7 +169,9 @@ def test_a_home_refuses_a_grouping_key_of_another_partition():
         home = Home(partition, 5)
         home.check_holds(key)
         for other in {*ids} - {key}:
-            with pytest.raises(SparkSetupError, match=f"got partition {partition} of 5 in one task"):
+            with pytest.raises(
+                SparkSetupError, match=f"got partition {partition} of 5 in one task"
+            ):
                 home.check_holds(other)
 
 

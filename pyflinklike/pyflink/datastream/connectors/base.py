@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sources and sinks have in common, under the path that PyFlink has for it."""
+"""Base classes of sources and sinks, at PyFlink's path."""
 
 from pyflinklike.pyflink._graph.sinks import DeliveryGuarantee, Sink
 from pyflinklike.pyflink._graph.sources import Source

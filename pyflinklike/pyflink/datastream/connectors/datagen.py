@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated elements, for trials; Flink has them in Java, and PyFlink in its Table API only."""
+"""Generated elements, for trials; Flink has this source in Java, and PyFlink only in its Table API."""
 
 from pyflinklike.pyflink._graph.generated_source import DataGeneratorSource, RateLimiterStrategy
 

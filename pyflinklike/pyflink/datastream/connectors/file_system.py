@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files, under the path that PyFlink has for them."""
+"""Files, at PyFlink's path."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ __getattr__ = of_pyflink(__name__)
 
 
 class _RowFormatBuilder(FileSinkBuilder):
-    """The builder of a `FileSink`, with the former name of a parameter."""
+    """The builder of a `FileSink`, with the parameter's name of `StreamingFileSink`."""
 
     def with_rolling_policy(self, policy: RollingPolicy) -> FileSinkBuilder:
-        """Set the rule for beginning another file.
+        """Set the rule by which the sink begins another file.
 
         Args:
             policy: A policy made by a static method of `RollingPolicy`.
@@ -53,19 +53,19 @@ class _RowFormatBuilder(FileSinkBuilder):
 
 
 class _FormerBulkBuilder(BulkFormatBuilder):
-    """The builder of a `FileSink` of another form than lines, with the former name of a parameter."""
+    """The builder of a `FileSink` for other files than lines, with the parameter's name of `StreamingFileSink`."""
 
     def with_rolling_policy(self, policy: OnCheckpointRollingPolicy) -> FileSinkBuilder:  # type: ignore[override]
-        """Take the one rule that such files have: each micro-batch begins another file.
+        """Set the only rule for such files: each micro-batch begins another file.
 
         Args:
-            policy: `RollingPolicy.on_checkpoint_rolling_policy()`.
+            policy: The result of `RollingPolicy.on_checkpoint_rolling_policy()`.
         """
         return super().with_rolling_policy(policy)
 
 
 class StreamingFileSink:
-    """Makes sinks of files, for `add_sink`; PyFlink itself calls it deprecated."""
+    """Makes sinks of files, for `add_sink`; PyFlink deprecates it."""
 
     BaseBuilder = DefaultRowFormatBuilder = _RowFormatBuilder
     DefaultBulkFormatBuilder = _FormerBulkBuilder
@@ -84,10 +84,10 @@ class StreamingFileSink:
     @staticmethod
     @deprecated_alias("FileSink.for_bulk_format(base_path, writer_factory) and stream.sink_to")
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSinkBuilder:
-        """Begin a sink that writes files of another form than lines: a `FileSink`.
+        """Begin a sink that writes other files than lines: a `FileSink`.
 
         Args:
             base_path: The folder, or its `file:` address.
-            writer_factory: Made by a class of `datastream.formats`.
+            writer_factory: A factory that a class of `datastream.formats` makes.
         """
         return _FormerBulkBuilder(FileSink.for_bulk_format(base_path, writer_factory).build())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources one after the other, under the path that PyFlink has for them."""
+"""Sources one after the other, at PyFlink's path."""
 
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource, HybridSourceBuilder
 from pyflinklike.pyflink._names import of_pyflink

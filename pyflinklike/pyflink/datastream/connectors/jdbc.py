@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows into a database by statements of SQL, under the path that PyFlink has for it.
+"""Writes rows into a database by statements of SQL, at PyFlink's path.
 
-Nothing here is Java's: the URL of JDBC says which driver of Python writes, psycopg (the extra
-`postgres`) or the standard library's sqlite3.  Both have the interface of PEP 249 (DB-API 2).  A batch is
-one transaction.  It is written again after a failure, and so is a micro-batch that is run again: rows
-come at least once, so the statement should be one that may be run twice, such as an upsert.
+No Java runs here.  The URL of JDBC chooses a driver in Python: psycopg (the extra `postgres`) or the standard
+library's sqlite3.  Both have the interface of PEP 249 (DB-API 2, https://peps.python.org/pep-0249/).
+
+A batch of rows is one transaction.  After a failure the batch is written again.  If Spark runs a micro-batch
+again, all its rows are written again.  So rows arrive at least once, and the statement should give the same
+result when it runs twice, as an upsert does.
+
+    sink = JdbcSink.sink(
+        "insert into page values (?, ?) on conflict (id) do update set views = excluded.views",
+        Types.ROW([Types.INT(), Types.INT()]),
+        JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:sqlite:pages.db").build(),
+    )
 """
 
 from __future__ import annotations
@@ -53,13 +61,13 @@ E = TypeVar("E", bound="JdbcExecutionOptions.Builder")
 
 @attrs.frozen
 class JdbcConnectionOptions:
-    """Where the database is, as PyFlink's; `JdbcConnectionOptionsBuilder` makes it.
+    """The address of a database, as in PyFlink; `JdbcConnectionOptionsBuilder` makes it.
 
     Args:
-        url: The URL of JDBC.
-        driver_name: Not used: the URL says which database it is.
+        url: The URL of JDBC, such as `jdbc:sqlite:path`.
+        driver_name: The name of a driver; it is ignored, because the URL names the database.
         user_name: The name of the user, or None.
-        password: The password, or None; it is never shown.
+        password: The password, or None; no message shows it.
     """
 
     url: str = attrs.field(repr=lambda url: repr(_mask_url(url)))
@@ -68,23 +76,23 @@ class JdbcConnectionOptions:
     password: str | None = attrs.field(default=None, repr=False)
 
     def get_db_url(self) -> str:
-        """Return the URL."""
+        """Return the URL of JDBC."""
         return self.url
 
     def get_driver_name(self) -> str | None:
-        """Return the name of the driver that was set, without effect here; None before."""
+        """Return the name of the driver; None if none was set.  It has no effect here."""
         return self.driver_name
 
     def get_user_name(self) -> str | None:
-        """Return the name of the user; None for none."""
+        """Return the name of the user; None if none was set."""
         return self.user_name
 
     def get_password(self) -> str | None:
-        """Return the password; None for none."""
+        """Return the password; None if none was set."""
         return self.password
 
     class JdbcConnectionOptionsBuilder:
-        """Sets where the database is, and `build`s the options."""
+        """Sets the address of the database, and `build`s the options."""
 
         def __init__(self) -> None:
             self._fields: dict[str, str] = {}
@@ -93,15 +101,15 @@ class JdbcConnectionOptions:
             """Set the URL.
 
             Args:
-                url: `jdbc:postgresql://host:port/database` or `jdbc:sqlite:path`.
+                url: The address, `jdbc:postgresql://host:port/database` or `jdbc:sqlite:path`.
             """
             return self._set(url=url)
 
         def with_driver_name(self: C, driver_name: str) -> C:
-            """Store the name of a driver for its getter: the URL says which database it is.
+            """Store the name of a driver for its getter: the URL names the database.
 
             Args:
-                driver_name: The name of Java's class.
+                driver_name: The name of a class in Java.
             """
             return self._set(driver_name=driver_name)
 
@@ -109,7 +117,7 @@ class JdbcConnectionOptions:
             """Set the user.
 
             Args:
-                user_name: The name.
+                user_name: The name of the database's user.
             """
             return self._set(user_name=user_name)
 
@@ -117,7 +125,7 @@ class JdbcConnectionOptions:
             """Set the password.
 
             Args:
-                password: The password.
+                password: The password of this user.
             """
             return self._set(password=password)
 
@@ -125,10 +133,10 @@ class JdbcConnectionOptions:
             """Make the options.
 
             Raises:
-                DeclarationValueError: There is no URL.
+                DeclarationValueError: `with_url` was not called.
             """
             if "url" not in self._fields:
-                msg = "a connection has a URL, got none; call with_url"
+                msg = "a connection needs a URL, got none; call with_url"
                 raise DeclarationValueError(msg)
             return JdbcConnectionOptions(**self._fields)
 
@@ -143,14 +151,13 @@ class JdbcConnectionOptions:
 
 @attrs.frozen
 class JdbcExecutionOptions:
-    """How rows are written, as PyFlink's; `builder()` makes it.
+    """Options for writing rows, as in PyFlink; `builder()` makes them.
 
     Args:
-        batch_interval_ms: The age of the first row of a batch in ms at which the batch is written; 0
-            for no limit.  It is looked at when a row comes, and each micro-batch of Spark ends with
-            a write.
+        batch_interval_ms: The age in ms of a batch's first row at which the batch is written; 0 for no
+            limit.  The age is checked when a row arrives.  Each micro-batch of Spark ends with a write.
         batch_size: The number of rows at which a batch is written.
-        max_retries: How often a batch is written again after the database has failed.
+        max_retries: The number of further attempts if the database fails.
     """
 
     batch_interval_ms: int = 0
@@ -166,12 +173,12 @@ class JdbcExecutionOptions:
         return self.batch_size
 
     def get_max_retries(self) -> int:
-        """Return how often a batch is written again."""
+        """Return the number of further attempts if the database fails."""
         return self.max_retries
 
     @staticmethod
     def defaults() -> JdbcExecutionOptions:
-        """Make the options that count where none are given: 5,000 rows, no interval, 3 retries."""
+        """Make the default options: 5,000 rows, no interval, 3 retries."""
         return JdbcExecutionOptions()
 
     @staticmethod
@@ -180,7 +187,7 @@ class JdbcExecutionOptions:
         return JdbcExecutionOptions.Builder()
 
     class Builder:
-        """Sets how rows are written, and `build`s the options."""
+        """Sets the options for writing rows, and `build`s them."""
 
         def __init__(self) -> None:
             self._fields: dict[str, int] = {}
@@ -189,10 +196,10 @@ class JdbcExecutionOptions:
             """Set the number of rows at which a batch is written.
 
             Args:
-                size: At least 1.
+                size: The number, at least 1.
 
             Raises:
-                DeclarationTypeError, DeclarationValueError: It is something else.
+                DeclarationTypeError, DeclarationValueError: The size is something else.
             """
             return self._set(batch_size=check_count(size, "JdbcExecutionOptions: the batch size"))
 
@@ -200,21 +207,21 @@ class JdbcExecutionOptions:
             """Set the age at which a batch is written.
 
             Args:
-                interval_ms: In ms; 0 for no limit.
+                interval_ms: The age in ms; 0 for no limit.
 
             Raises:
-                DeclarationValueError: It is something else.
+                DeclarationValueError: The age is something else.
             """
             return self._set(batch_interval_ms=_from_zero("the batch interval", interval_ms))
 
         def with_max_retries(self: E, max_retries: int) -> E:
-            """Set how often a batch is written again after the database has failed.
+            """Set the number of further attempts if the database fails.
 
             Args:
-                max_retries: 0 or more.
+                max_retries: The number, 0 or more.
 
             Raises:
-                DeclarationValueError: It is something else.
+                DeclarationValueError: The number is something else.
             """
             return self._set(max_retries=_from_zero("the number of retries", max_retries))
 
@@ -239,13 +246,13 @@ def _from_zero(what: str, number: Any) -> int:
 
 @attrs.frozen
 class JdbcSink(Sink):
-    """Writes rows into a database, at least once, as PyFlink's; `JdbcSink.sink` makes it.
+    """Writes rows into a database, at least once, as in PyFlink; `JdbcSink.sink` makes it.
 
     Args:
-        statement: The statement with `?` for each field of a row.
+        statement: The statement, as the driver takes it.
         type_info: The type of the rows.
-        database: The database.
-        options: How rows are written.
+        database: The database, with its driver.
+        options: The options for writing rows.
         clock: Returns the processing time in ms.
         wait: Waits for a number of seconds.
     """
@@ -267,15 +274,16 @@ class JdbcSink(Sink):
         """Make a sink, for `add_sink` or `sink_to`.
 
         Args:
-            sql: A statement with `?` for each field, such as an upsert.
+            sql: A statement with a `?` for each field, such as an upsert.
             type_info: The type of the rows.
-            jdbc_connection_options: Where the database is.
-            jdbc_execution_options: How rows are written; None is `JdbcExecutionOptions.defaults()`.
+            jdbc_connection_options: The address of the database.
+            jdbc_execution_options: The options for writing rows; None takes
+                `JdbcExecutionOptions.defaults()`.
 
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong, or the statement does
                 not have a `?` for each field.
-            SparkSetupError: No driver of Python writes to this database here.
+            SparkSetupError: This sink has no driver for the database.
             RequirementError: The driver is not installed.
         """
         options = jdbc_execution_options or JdbcExecutionOptions.defaults()
@@ -285,7 +293,7 @@ class JdbcSink(Sink):
         ):
             if not isinstance(given, kind):
                 remedy = instance_of(kind, given, f"make it by the builder of {kind.__name__}")
-                msg = f"it takes {kind.__name__}, got {short_repr(given)}; {remedy}"
+                msg = f"JdbcSink.sink takes {kind.__name__}, got {short_repr(given)}; {remedy}"
                 raise DeclarationTypeError(msg)
         _check_types(type_info)
         if not isinstance(sql, str):
@@ -299,7 +307,7 @@ class JdbcSink(Sink):
 
     @property
     def is_written_by_tasks(self) -> bool:
-        """True: tasks write the rows."""
+        """True: each task writes its rows itself."""
         return True
 
     def writer(
@@ -320,7 +328,7 @@ def _check_types(type_info: Any) -> None:
     for kind in type_info.field_types:
         if parser_of(kind) is None and not isinstance(kind, InstantTypeInfo):
             msg = (
-                f"a field of a JdbcSink has a type without parts, got {kind!r}; map the row to one with texts "
+                f"a JdbcSink writes fields without parts, got {kind!r}; map the row to one with texts "
                 "or numbers, such as JSON"
             )
             raise DeclarationTypeError(msg)
@@ -364,7 +372,7 @@ class _JdbcWriter:
         self._close()
 
     def _flush(self) -> None:
-        """Write the batch, and again after a failure that may pass."""
+        """Write the batch in one transaction; retry it if the error may pass."""
         if not self._rows:
             return
         database, retries = self._sink.database, self._sink.options.max_retries
@@ -376,19 +384,19 @@ class _JdbcWriter:
                 cursor.executemany(self._sink.statement, self._rows)
                 self._connection.commit()
             except database.errors() as error:
-                # The connection is a new one then, as this one may be of no use.
+                # After an error a connection may be broken, so the next attempt opens another.
                 self._close()
                 if not database.is_passing(error):
                     msg = (
-                        f"a database takes the rows of a JdbcSink, got {shown_error(error)} from "
+                        f"the database refuses rows of a JdbcSink, got {shown_error(error)} from "
                         f"{database.shown} for {self._sink.statement!r} and rows such as "
                         f"{short_repr(self._rows[0])}; change the statement or the rows"
                     )
                     raise OutputError(msg) from error
                 if attempt == retries:
                     msg = (
-                        f"a JdbcSink writes to {database.shown}, got {shown_error(error)} in each of "
-                        f"{retries + 1} attempts; see that it runs, or set with_max_retries"
+                        f"a JdbcSink cannot write to {database.shown}, got {shown_error(error)} in each of "
+                        f"{retries + 1} attempts; check that it runs, or raise with_max_retries"
                     )
                     raise SparkSetupError(msg) from error
                 self._sink.wait(1.0 * (attempt + 1))
@@ -399,7 +407,7 @@ class _JdbcWriter:
     def _close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(Exception):  # whatever was to be written is, or is given up
+            with suppress(Exception):  # all rows are committed by now, or given up
                 connection.close()
 
 
@@ -407,24 +415,24 @@ class _JdbcWriter:
 
 
 class Database(ABC):
-    """A database that a driver of Python writes to."""
+    """A database with a driver in Python."""
 
     @property
     @abstractmethod
     def shown(self) -> str:
-        """The address, without what is secret."""
+        """The address for messages, without secrets."""
 
     @abstractmethod
     def errors(self) -> tuple[type[Exception], ...]:
-        """Return the errors of the driver."""
+        """Return the classes of the driver's errors."""
 
     @abstractmethod
     def is_passing(self, error: Exception) -> bool:
-        """Return whether another attempt may not meet an error."""
+        """Return whether another attempt may succeed after an error."""
 
     @abstractmethod
     def connect(self) -> Any:
-        """Open a connection."""
+        """Open a connection to the database."""
 
     @abstractmethod
     def statement(self, sql: str, fields: int) -> str:
@@ -435,14 +443,14 @@ class Database(ABC):
             fields: The number of the fields of a row.
 
         Raises:
-            DeclarationValueError: It does not have so many.
+            DeclarationValueError: It has another number of `?`.
         """
 
     def parameter(self, value: Any) -> Any:
         """Return a value as the driver takes it.
 
         Raises:
-            OutputError: The driver would write another value.
+            OutputError: The database would store another value.
         """
         if not isinstance(value, Instant):
             return value
@@ -464,7 +472,7 @@ def _database_of(options: JdbcConnectionOptions) -> Database:
 
     Raises:
         DeclarationValueError: It is no URL of JDBC.
-        SparkSetupError: No driver of Python writes to this database here.
+        SparkSetupError: This sink has no driver for the database.
         RequirementError: The driver is not installed.
     """
     scheme, _, rest = options.url.partition(":")
@@ -480,14 +488,14 @@ def _database_of(options: JdbcConnectionOptions) -> Database:
     if kind == "postgresql":
         return _postgres(address, options)
     msg = (
-        f"a JdbcSink writes to PostgreSQL and SQLite, got jdbc:{kind}; write by stream.to_data_frame() and "
-        "Spark's own JDBC, or in a function with a client of Python"
+        f"a JdbcSink writes to PostgreSQL and SQLite, got jdbc:{kind}; write with stream.to_data_frame() and "
+        "Spark's own JDBC, or in a function with a client in Python"
     )
     raise SparkSetupError(msg)
 
 
 def _mask_url(url: str) -> str:
-    """Return a URL without its parameters and the user, which may hold secrets."""
+    """Return a URL without its parameters and its user, which may contain secrets."""
     return re.sub(r"//[^/@]*@", "//", str(url).partition("?")[0])
 
 
@@ -516,7 +524,7 @@ class _Sqlite(Database):
         return sqlite3.connect(self.path, timeout=30)
 
     def statement(self, sql: str, fields: int) -> str:
-        # SQLite itself has `?`, and tells those in texts from parameters when the first batch comes.
+        # SQLite itself takes `?`.  It skips a `?` in a text, and checks the count with the first batch.
         if sql.count("?") < fields:
             raise _other_count(sql, fields, "write one for each")
         return sql
@@ -526,21 +534,21 @@ class _Sqlite(Database):
         if isinstance(value, float) and math.isnan(value):
             msg = "SQLite has no NaN and would write NULL, got NaN; map it to None or a number"
             raise OutputError(msg)
-        # Texts that compare as their values do; sqlite3 itself writes none of these from Python 3.12 on.
+        # These texts sort like their values.  From Python 3.12 on sqlite3 has no adapters for these types.
         return str(value) if isinstance(value, (dt.date, dt.time, Decimal)) else value
 
 
 def _sqlite(address: str) -> Database:
     if address.startswith(":memory:"):
-        msg = "each writer of a JdbcSink has a connection, got a SQLite in memory; give the path of a file"
+        msg = "each writer of a JdbcSink opens its own SQLite in memory, got :memory:; give the path of a file"
         raise SparkSetupError(msg)
-    # Workers may run in other folders.
+    # Workers may run in other folders, so the path must be absolute.
     return _Sqlite(str(Path(address.removeprefix("file:")).absolute()))
 
 
 @attrs.frozen
 class _Postgres(Database):
-    """A database of PostgreSQL, by the settings of libpq; they may hold secrets."""
+    """A PostgreSQL database, by the settings of libpq, which may contain secrets."""
 
     settings: Mapping[str, str] = attrs.field(repr=False)
 
@@ -568,7 +576,8 @@ class _Postgres(Database):
         return _MARKS.sub(lambda at: "?" if at[0] == "??" else "%s", sql.replace("%", "%%"))
 
 
-# PostgreSQL would take a marker in a text for a part of it, and might leave the field out.
+# psycopg takes %s, so each `?` becomes one, and `??` stands for an operator's `?`, as in JDBC.  A `?` in a
+# text or comment is refused: as a %s it would no longer be a parameter, and a field might get lost.
 _MARKS = re.compile(r"\?\??")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _UNCLEAR = re.compile(r"['\"]|(--|/\*|\$).*\?", re.DOTALL)
@@ -580,7 +589,7 @@ def _postgres(address: str, options: JdbcConnectionOptions) -> Database:
     try:
         settings = psycopg.conninfo.conninfo_to_dict(f"postgresql:{address}")
     except psycopg.Error:
-        # Not as its cause: libpq's message may have what is secret.
+        # `from None`, because libpq's message may contain secrets.
         named = re.findall(r"[?&]([^=&]*)", address)
         msg = (
             f"a URL of PostgreSQL is one that libpq reads, got {_mask_url(options.url)!r} with the "

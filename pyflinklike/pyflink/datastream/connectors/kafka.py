@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kafka, under the path that PyFlink has for it; needs the extra `kafka` and no jar."""
+"""Kafka, at PyFlink's path; needs the extra `kafka` and no jar."""
 
 from pyflinklike._exports import export_public
 from pyflinklike.kafka.kafka_sink import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers, under the path that PyFlink has for them."""
+"""Numbers, at PyFlink's path."""
 
 from pyflinklike.pyflink._graph.sources import NumberSequenceSource
 from pyflinklike.pyflink._names import of_pyflink

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records and rows as Avro, under PyFlink's path; needs the extra `avro`.
+"""Records and rows as Avro, at PyFlink's path; needs the extra `avro`.
 
-A generic record is a dict, whose values are those of fastavro: times with a zone for
-`timestamp-millis`, `Decimal`s for `decimal`.  A row of `AvroRowSerializationSchema` has the values of
-`Types`.
+fastavro reads and writes the bytes.  A generic record is a dict with the values that fastavro has for Avro's
+types, such as times with a zone for `timestamp-millis` and `Decimal`s for `decimal`.  A row of
+`AvroRowSerializationSchema` has the values of `Types`, so rows are converted to records and back.
+
+fastavro writes some values that do not fit their type: it cuts off microseconds, and takes any text for a uuid.
+So a value is written only if the written bytes give the same value when they are read (`AvroSchema.check`).
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ def _fastavro() -> Any:
     """Return the module fastavro.
 
     Raises:
-        RequirementError: It is not installed.
+        RequirementError: fastavro is not installed.
     """
     try:
         import fastavro
@@ -83,14 +86,14 @@ def _fastavro() -> Any:
 
 @attrs.frozen(eq=False)
 class AvroSchema:
-    """A schema of Avro, as PyFlink's; `parse_string` and `parse_file` make it.
+    """A schema of Avro, as in PyFlink; `parse_string` and `parse_file` make it.
 
     Args:
         text: The schema as JSON.
 
     Raises:
-        DeclarationTypeError: It is no text.
-        DeclarationValueError: It is no schema.
+        DeclarationTypeError: `text` is no text.
+        DeclarationValueError: `text` is no schema.
         RequirementError: fastavro is not installed.
     """
 
@@ -116,40 +119,40 @@ class AvroSchema:
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
-        """Make a schema of a text.
+        """Make a schema from a text.
 
         Args:
             json_schema: The schema as JSON.
 
         Raises:
-            DeclarationTypeError, DeclarationValueError: It is no schema.
+            DeclarationTypeError, DeclarationValueError: The text is no schema.
             RequirementError: fastavro is not installed.
         """
         return AvroSchema(json_schema)
 
     @staticmethod
     def parse_file(file_path: str) -> AvroSchema:
-        """Make a schema of a file.
+        """Make a schema from a file.
 
         Args:
             file_path: The path of a file with the schema as JSON.
 
         Raises:
-            DeclarationValueError: It is no schema.
+            DeclarationValueError: The file contains no schema.
             OSError: The file cannot be read.
             RequirementError: fastavro is not installed.
         """
         return AvroSchema(Path(file_path).read_text(encoding="utf-8"))
 
     def expand(self) -> Any:
-        """Return the schema with each name replaced by what it names."""
+        """Return the schema as JSON, with each name replaced by the type that it names."""
         return _fastavro().schema.expand_schema(json.loads(self.text))
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a value, without the schema.
 
         Raises:
-            ValueError: It does not fit the schema.
+            ValueError: The value does not fit the schema.
         """
         self.check(value)
         out = io.BytesIO()
@@ -160,18 +163,18 @@ class AvroSchema:
         return out.getvalue()
 
     def check(self, value: Any) -> None:
-        """Check that a value fits the schema: what is written is read again, and is the same.
+        """Check that a value fits the schema: it must stay the same when it is written and read.
 
         Raises:
-            ValueError: It does not fit.
+            ValueError: The value does not fit the schema.
         """
         fastavro, out = _fastavro(), io.BytesIO()
         try:
-            # First: what writes would cut off a number, or make one of a boolean.
+            # Before the writer, which would cut off a number, or write a boolean as a number.
             fastavro.validation.validate(value, self.parsed, raise_errors=True, strict=True)
             if not self._may_change_values:
                 return
-            # fastavro takes any text for a uuid, and cuts off what is finer than milliseconds.
+            # fastavro takes any text for a uuid, and cuts off microseconds of a `timestamp-millis`.
             fastavro.schemaless_writer(out, self.parsed, value, strict=True)
             written = out.getvalue()
             read = fastavro.schemaless_reader(io.BytesIO(written), self.parsed)
@@ -186,23 +189,23 @@ class AvroSchema:
             raise ValueError(change)
 
     def decode(self, data: bytes) -> Any:
-        """Return the value of bytes.
+        """Return the value that bytes contain.
 
         Raises:
-            ValueError: They are not of this schema.
+            ValueError: The bytes do not fit the schema.
         """
         given = io.BytesIO(data)
         try:
             value = _fastavro().schemaless_reader(given, self.parsed)
         except RequirementError:
             raise
-        # Bytes of another schema end too soon, or lead anywhere: fastavro has an error for each.
+        # Any error: for bytes of another schema fastavro raises many kinds, such as EOFError or IndexError.
         except Exception as error:
-            msg = f"these bytes are not of the schema of Avro: {shown_error(error)}"
+            msg = f"these bytes do not fit the schema of Avro: {shown_error(error)}"
             raise ValueError(msg) from error
         left = len(data) - given.tell()
         if left:
-            msg = f"these bytes are not of the schema of Avro: {left} of {len(data)} are left over"
+            msg = f"these bytes do not fit the schema of Avro: {left} of {len(data)} are left over"
             raise ValueError(msg)
         return value
 
@@ -220,7 +223,7 @@ class AvroSchema:
 
 
 def _find_change(given: Any, read: Any, where: str = "") -> str | None:
-    """Say which part of a value is another one when it is read; None if it is the same."""
+    """Return a sentence about a part of a value that changes when it is read; None if no part changes."""
     if isinstance(read, dict) and isinstance(given, Mapping):
         parts = [
             (given[name], each, f"{where}.{name}") for name, each in read.items() if name in given
@@ -231,7 +234,7 @@ def _find_change(given: Any, read: Any, where: str = "") -> str | None:
         parts = [(given[1], read, where)]
     else:
         if isinstance(read, float) and isinstance(given, float):
-            # To 32 bits a float is rounded.
+            # Avro's float has 32 bits: a rounded number is fine, but not one that became infinite.
             is_same = math.isfinite(given) == math.isfinite(read)
         else:
             is_exact = isinstance(given, (dt.date, dt.time, Decimal)) or isinstance(read, float)
@@ -246,27 +249,27 @@ def _find_change(given: Any, read: Any, where: str = "") -> str | None:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Return what an error says; fastavro's tells all that is wrong, as a list in JSON."""
+    """Return the message of an error in one line; fastavro writes a list in JSON over several lines."""
     return " ".join(shown_error(error).split())
 
 
 def _check_schema(schema: Any) -> AvroSchema:
     if not isinstance(schema, AvroSchema):
         remedy = instance_of(AvroSchema, schema, "make it by AvroSchema.parse_string")
-        msg = f"it takes an AvroSchema, got {short_repr(schema)}; {remedy}"
+        msg = f"Avro needs an AvroSchema, got {short_repr(schema)}; {remedy}"
         raise DeclarationTypeError(msg)
     return schema
 
 
 @attrs.frozen(repr=False)
 class GenericRecordAvroTypeInfo(TypeInformation[Any]):
-    """The type of generic records of a schema, which are dicts; a `Row` with names becomes one.
+    """The type of generic records of a schema, which are dicts; a `Row` with names becomes a dict.
 
     Args:
-        schema: The schema.
+        schema: The schema of the records.
 
     Raises:
-        DeclarationTypeError: It is no `AvroSchema`.
+        DeclarationTypeError: `schema` is no `AvroSchema`.
     """
 
     schema: AvroSchema = attrs.field(converter=_check_schema)
@@ -274,16 +277,16 @@ class GenericRecordAvroTypeInfo(TypeInformation[Any]):
 
     @property
     def is_identity(self) -> bool:
-        """False: the stored form is Avro's bytes."""
+        """False: the stored form is the bytes of Avro."""
         return False
 
     @property
     def signature(self) -> str:
-        """The schema."""
+        """The type with its whole schema, for the check of stored state."""
         return f"GenericRecordAvroTypeInfo({self.schema.text!r})"
 
     def freeze(self, value: Any) -> Any:
-        """Return the bytes of a record."""
+        """Return the bytes of a record, or of a `Row` with names."""
         record = value.as_dict(recursive=True) if isinstance(value, Row) else value
         try:
             return self.schema.encode(record)
@@ -291,7 +294,7 @@ class GenericRecordAvroTypeInfo(TypeInformation[Any]):
             raise self._misfit(value, f"{error}; give a dict with these fields") from error
 
     def thaw(self, stored: Any) -> Any:
-        """Return the record of bytes."""
+        """Return the record that bytes contain."""
         return self.schema.decode(stored)
 
     def _takes(self) -> str:
@@ -307,7 +310,7 @@ class GenericRecordAvroTypeInfo(TypeInformation[Any]):
 
 @attrs.frozen
 class AvroFiles(StreamFormat):
-    """Generic records of files of Avro, by Avro's rules for a reader whose schema is another one.
+    """Reads generic records from files of Avro, by Avro's rules for files with another schema.
 
     Args:
         schema: The schema of the reader.
@@ -322,20 +325,20 @@ class AvroFiles(StreamFormat):
 
     @property
     def name(self) -> str:
-        """Avro."""
+        """The name of the format."""
         return "Avro"
 
     def read(self, path: Path) -> Iterator[Any]:
         """Yield the records of a file.
 
         Raises:
-            SparkSetupError: The file is damaged, or its schema cannot be read as the declared one.
+            SparkSetupError: The file is damaged, or Avro cannot resolve its schema to the declared one.
         """
         fastavro = _fastavro()
         with path.open("rb") as file:
             records = self._records(fastavro, file)
             while True:
-                # Only what fastavro does: an error of who takes the record is not the file's.
+                # Around `next` only: an error of the code that takes a record is no error of the file.
                 try:
                     record = next(records)
                 except StopIteration:
@@ -348,10 +351,10 @@ class AvroFiles(StreamFormat):
         end = None
         for block in fastavro.block_reader(file, self.schema.parsed):
             yield from block
-            # fastavro itself reads as many records as the block says, and leaves the rest.
+            # fastavro reads as many records as the block declares, and would ignore more bytes.
             left = len(block.bytes_.read())
             if left:
-                msg = f"a block of {block.num_records} records has {left} bytes more than these"
+                msg = f"a block of {block.num_records} records has {left} more bytes than these records"
                 raise ValueError(msg)
             end = block.offset + block.size
         if end is not None and end != file.seek(0, os.SEEK_END):
@@ -361,21 +364,21 @@ class AvroFiles(StreamFormat):
 
 def _bad_file(path: Path, error: Exception) -> SparkSetupError:
     msg = (
-        f"a file of Avro is read by the declared schema, got {str(path)!r}: {shown_error(error)}; "
+        f"a file of Avro cannot be read by the declared schema, got {str(path)!r}: {shown_error(error)}; "
         "declare the schema of the file, give new fields a default, or write the file again"
     )
     return SparkSetupError(msg)
 
 
 class AvroInputFormat(SourceMaker):
-    """Generic records of files of Avro, as PyFlink's, for `env.create_input`.
+    """Reads generic records from files of Avro, as in PyFlink, for `env.create_input`.
 
     Args:
         path: The path of a file or folder.
-        schema: The schema of the records; the file's own is resolved to it by Avro's rules.
+        schema: The schema of the records, to which Avro's rules resolve the schema of each file.
 
     Raises:
-        DeclarationTypeError: It is no `AvroSchema`.
+        DeclarationTypeError: `schema` is no `AvroSchema`.
     """
 
     def __init__(self, path: str, schema: AvroSchema) -> None:
@@ -387,7 +390,7 @@ class AvroInputFormat(SourceMaker):
         return GenericRecordAvroTypeInfo(self._format.schema)
 
     def source(self) -> Source:
-        """Make the source."""
+        """Make the source of the records."""
         return FileSource.for_record_stream_format(self._format, self._path).build()
 
 
@@ -396,13 +399,13 @@ class AvroBulkWriters:
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
-        """Return the writers of records of a schema.
+        """Return the factory of writers for records of a schema.
 
         Args:
-            schema: The schema.
+            schema: The schema of the files.
 
         Raises:
-            DeclarationTypeError: It is no `AvroSchema`.
+            DeclarationTypeError: `schema` is no `AvroSchema`.
         """
         return _AvroWriters(_check_schema(schema))
 
@@ -426,7 +429,7 @@ class _AvroFileWriter:
             self._schema.check(record)
             self._writer.write(record)
         except Exception as error:
-            msg = f"a file of Avro has records of its schema, got {short_repr(value)}: {_in_one_line(error)}"
+            msg = f"a record does not fit the schema of its file, got {short_repr(value)}: {_in_one_line(error)}"
             raise OutputError(msg) from error
         return 0
 
@@ -434,22 +437,22 @@ class _AvroFileWriter:
         self._writer.flush()
 
     def abandon(self) -> None:
-        """Do nothing: the file is removed."""
+        """Do nothing: the sink removes the file."""
 
 
 # Rows
 
 
 class _RowSchema:
-    """Rows of records of Avro.
+    """The base of both schemas, which convert rows to records of Avro and back.
 
     Args:
-        record_class: Java's class of a record, which cannot be had.
-        avro_schema_string: The schema as JSON, of a record.
+        record_class: The name of a class in Java, which is refused.
+        avro_schema_string: The schema of a record, as JSON.
 
     Raises:
-        SparkSetupError: A record class is given.
-        DeclarationTypeError, DeclarationValueError: There is no schema, or rows do not have it.
+        SparkSetupError: `record_class` is given.
+        DeclarationTypeError, DeclarationValueError: The schema is missing or wrong, or rows cannot represent it.
         RequirementError: fastavro is not installed.
     """
 
@@ -458,7 +461,7 @@ class _RowSchema:
     ) -> None:
         what = type(self).__name__
         if record_class is not None:
-            msg = f"a record class is Java's, got {short_repr(record_class)}; give {what} avro_schema_string"
+            msg = f"a record class is written in Java, got {short_repr(record_class)}; give {what} avro_schema_string"
             raise SparkSetupError(msg)
         if avro_schema_string is None:
             msg = f"{what} needs a schema, got none; give avro_schema_string"
@@ -473,18 +476,18 @@ class _RowSchema:
 
 
 class AvroRowSerializationSchema(_RowSchema, SerializationSchema):
-    """Rows as records of Avro without their schema, as PyFlink's.
+    """Makes records of Avro, without their schema, from rows, as in PyFlink.
 
     Args:
-        record_class: Java's class of a record, which cannot be had.
-        avro_schema_string: The schema as JSON, of a record.
+        record_class: The name of a class in Java, which is refused.
+        avro_schema_string: The schema of a record, as JSON.
     """
 
     def serialize(self, element: Any) -> bytes:
         """Return the bytes of a row.
 
         Raises:
-            OutputError: It does not fit the schema.
+            OutputError: The row does not fit the schema.
         """
         try:
             return self._schema.encode(self._write(self._type_info.converted(element)))
@@ -494,18 +497,18 @@ class AvroRowSerializationSchema(_RowSchema, SerializationSchema):
 
 
 class AvroRowDeserializationSchema(_RowSchema, DeserializationSchema):
-    """Rows of records of Avro without their schema, as PyFlink's.
+    """Makes rows from records of Avro without their schema, as in PyFlink.
 
     Args:
-        record_class: Java's class of a record, which cannot be had.
-        avro_schema_string: The schema as JSON, of a record.
+        record_class: The name of a class in Java, which is refused.
+        avro_schema_string: The schema of a record, as JSON.
     """
 
     def deserialize(self, message: bytes | None) -> Any:
-        """Return the row of a record.
+        """Return the row for the bytes of a record.
 
         Raises:
-            ValueError: The bytes are not of the schema.
+            ValueError: The bytes do not fit the schema.
         """
         return self._type_info.converted(self._read(self._schema.decode(value_of(message))))
 
@@ -531,24 +534,24 @@ _PLAIN: Final[Mapping[str, DataType]] = {
     "long.timestamp-micros": DataTypes.TIMESTAMP(6),
     "string.uuid": DataTypes.STRING(),
 }
-"""Types by those of Avro, and by their logical types."""
+"""Types of rows by the types of Avro, with a dot and the logical type if there is one."""
 
 
 def row_type_of(schema: AvroSchema) -> DataType:
     """Return the type of rows for the records of a schema.
 
     Raises:
-        DeclarationTypeError: It is no schema of records, or rows have no type for a part of it.
+        DeclarationTypeError: The schema has no records, or rows have no type for a part of it.
     """
     kind = _type_of(schema.expand(), {})
     if not isinstance(kind.type_info, RowTypeInfo):
-        msg = f"rows are records of Avro, got the schema {schema.text}; give one of the type record"
+        msg = f"rows need a schema of records, got the schema {schema.text}; give one of the type record"
         raise DeclarationTypeError(msg)
     return kind
 
 
 def _type_of(schema: Any, named: dict[str, DataType | None]) -> DataType:
-    """Return the type for a part of a schema; parts with names are known by these further on."""
+    """Return the type for a part of a schema; `named` collects the parts that later parts may name."""
     if isinstance(schema, list):
         others = [each for each in schema if each != "null"]
         if len(others) == 1:
@@ -557,7 +560,7 @@ def _type_of(schema: Any, named: dict[str, DataType | None]) -> DataType:
         raise _no_type(schema)
     if isinstance(schema, str) and schema in named:
         found = named[schema]
-        if found is None:  # within itself
+        if found is None:  # a record within itself
             raise _no_type(schema)
         return found
     name = schema if isinstance(schema, str) else schema["type"]
@@ -584,7 +587,7 @@ def _plain_type_of(schema: Any, name: str) -> DataType:
     logical = schema.get("logicalType") if isinstance(schema, dict) else None
     if logical == "decimal":
         return DataTypes.DECIMAL(schema["precision"], schema.get("scale", 0))
-    # A logical type that nobody knows is none, as Avro has it; fastavro knows more of timestamps.
+    # Avro ignores unknown logical types.  fastavro knows more timestamps than rows have, so these are refused.
     is_other_time = "timestamp" in str(logical) and f"{name}.{logical}" not in _PLAIN
     found = _PLAIN.get(f"{name}.{logical}") or _PLAIN.get(name)
     if found is None or is_other_time:
@@ -594,14 +597,14 @@ def _plain_type_of(schema: Any, name: str) -> DataType:
 
 def _no_type(schema: Any) -> DeclarationTypeError:
     msg = (
-        f"rows have no type for {short_repr(schema)} of a schema of Avro; write a DeserializationSchema or "
-        "SerializationSchema of your own with AvroSchema.decode and encode"
+        f"rows have no type for {short_repr(schema)} of a schema of Avro; write your own DeserializationSchema or "
+        "SerializationSchema with AvroSchema.decode and encode"
     )
     return DeclarationTypeError(msg)
 
 
 class _RecordReader(PartConverter):
-    """Makes values of rows of fastavro's."""
+    """Makes the values of rows from the values of fastavro."""
 
     def row(self, names: Sequence[str], parts: Sequence[Convert]) -> Convert:
         return lambda record: tuple([part(record[name]) for name, part in zip(names, parts)])
@@ -609,12 +612,12 @@ class _RecordReader(PartConverter):
     def leaf(self, kind: TypeInformation, column: pa.DataType) -> Convert:  # noqa: ARG002
         if isinstance(kind, TimestampTypeInfo):
             return lambda value: value.astimezone(dt.timezone.utc).replace(tzinfo=None)
-        # A uuid is no text for fastavro.
+        # fastavro gives a `UUID` for a uuid, and rows have a text.
         return str if kind == Types.STRING() else same
 
 
 class _RecordWriter(PartConverter):
-    """Makes what fastavro takes of values of rows."""
+    """Makes the values of fastavro from the values of rows."""
 
     def row(self, names: Sequence[str], parts: Sequence[Convert]) -> Convert:
         return lambda row: {name: part(each) for name, part, each in zip(names, parts, row)}
@@ -633,13 +636,13 @@ class _RecordWriter(PartConverter):
 
 
 def record_reader(rows: DataType) -> Convert:
-    """Return the function that makes a row's values of a record of fastavro."""
+    """Return the function that makes the values of a row from a record of fastavro."""
     return _RecordReader().function_of(rows.type_info, pa.field("", rows.column))
 
 
 def record_writer(rows: DataType) -> Convert:
-    """Return the function that makes a record, as fastavro takes it, of a row.
+    """Return the function that makes a record of fastavro from a row.
 
-    It raises a ValueError if a time is finer than its schema.
+    The function raises a ValueError if a time has more digits than its schema.
     """
     return _RecordWriter().function_of(rows.type_info, pa.field("", rows.column))

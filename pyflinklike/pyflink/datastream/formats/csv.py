@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as lines and as files of CSV, under PyFlink's path; fields are in quotes where Jackson puts them."""
+"""Rows as lines and as files of CSV, at PyFlink's path.
+
+The standard library reads records.  Lines are written here, because Flink writes them with Jackson, whose rule
+for quotes no `csv.writer` has: a text is in quotes if it is longer than 24 characters, or contains a character
+up to the greatest of the delimiter, the quote, the escape character and the line's end.
+
+    schema = CsvSchema.builder().add_string_column("page").add_number_column("views").build()
+    source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), "views.csv").build()
+"""
 
 from __future__ import annotations
 
@@ -65,9 +73,9 @@ S = TypeVar("S", bound="CsvRowSerializationSchema.Builder")
 D = TypeVar("D", bound="CsvRowDeserializationSchema.Builder")
 
 _MOST: Final = 2**31 - 1
-"""The greatest length of a field in characters, as Java's."""
+"""The greatest length of a field in characters, as in Java."""
 _LONG = 24
-"""The length in characters above which texts are in quotes, as Jackson has it."""
+"""The length in characters above which Jackson puts a text into quotes."""
 
 
 @attrs.frozen
@@ -78,9 +86,10 @@ class Dialect:
         field: The character between fields.
         line: The end of a line.
         quote: The character around a field; None for no quotes.
-        escape: The character that takes its meaning from the one behind it; None for no such one.
-            What is written has quotes doubled in any case, as Jackson's.
-        null: The text of None; None writes an empty field, and reads no field as None.
+        escape: The character that makes the next one plain; None for no such character.  The writer
+            doubles quotes in any case, as Jackson does.
+        null: The text that stands for None.  If it is None, None is written as an empty field, and no
+            field is read as None.
         has_comments: Whether lines that begin with # are skipped.
     """
 
@@ -95,7 +104,7 @@ class Dialect:
         """Return the fields of a line; None for a comment.
 
         Raises:
-            ValueError: It is not one line.
+            ValueError: The text is not exactly one line.
         """
         if self.has_comments and text.startswith("#"):
             return None
@@ -104,7 +113,7 @@ class Dialect:
         except csv.Error as error:
             raise ValueError(str(error)) from error
         if len(found) != 1:
-            msg = f"one line is wanted, got {len(found)}"
+            msg = f"one line was expected, got {len(found)}"
             raise ValueError(msg)
         return found[0]
 
@@ -112,9 +121,9 @@ class Dialect:
         """Return a reader of records.
 
         Args:
-            lines: Lines with their ends; a record may have several.
+            lines: Lines with their ends; a record may extend over several lines.
         """
-        # Python has a limit for the length of fields; other readers of the process keep theirs or more.
+        # The limit counts for the whole process, so it is only raised.
         csv.field_size_limit(max(csv.field_size_limit(), _MOST))
         return csv.reader(
             lines,
@@ -127,13 +136,13 @@ class Dialect:
         )
 
     def line_of(self, fields: Iterable[str | None]) -> bytes:
-        """Return the line of fields that have their quotes; None is the text of None."""
+        """Return the line for fields that already have their quotes; a field that is None gets the text for None."""
         null = self.null or ""
         texts = [null if each is None else each for each in fields]
         return f"{self.field.join(texts)}{self.line}".encode()
 
     def text(self, field: str) -> str:
-        """Return a field, with quotes where it needs them."""
+        """Return a field, in quotes if it needs them."""
         if self.quote is None or not self._needs_quotes(field):
             return field
         for special in dict.fromkeys((self.escape or self.quote, self.quote)):
@@ -141,17 +150,18 @@ class Dialect:
         return f"{self.quote}{field}{self.quote}"
 
     def number(self, field: str) -> str:
-        """Return a number or boolean, with quotes only if it has the delimiter of fields in it."""
+        """Return a number or boolean, in quotes only if it contains the delimiter of fields."""
         return self.text(field) if self.field in field else field
 
     def _needs_quotes(self, field: str) -> bool:
+        # Jackson compares code points: any character up to the greatest special one needs quotes.
         unsafe = max(self.field, self.quote or "", self.escape or "", *(self.line or [""]))
         return len(field) > _LONG or _up_to(unsafe).search(field) is not None
 
 
 @cache
 def _up_to(last: str) -> re.Pattern[str]:
-    """Return a pattern for the characters up to one."""
+    """Return a pattern for all characters up to the last one."""
     return re.compile(f"[\0-{re.escape(last)}]")
 
 
@@ -160,13 +170,13 @@ def _up_to(last: str) -> re.Pattern[str]:
 
 @attrs.frozen
 class _Column:
-    """A column of lines.
+    """A column of the lines.
 
     Args:
         name: The name of the column.
         kind: The type of its values.
         separator: The text between the elements of a list.
-        decimals: The type of its decimals, if their digits are declared.
+        decimals: The type of its decimals; None if their digits are not declared.
     """
 
     name: str
@@ -175,7 +185,7 @@ class _Column:
     decimals: DecimalTypeInfo | None = None
 
     def reader(self) -> Callable[[str], Any]:
-        """Return the function that makes a value of a text, or raises a ValueError.
+        """Return the function that makes a value from a text, or raises a ValueError.
 
         Raises:
             DeclarationTypeError: CSV does not have the type.
@@ -191,7 +201,7 @@ class _Column:
         return lambda text: [one(each) for each in text.split(separator)] if text else []
 
     def writer(self, dialect: Dialect) -> Callable[[Any], str]:
-        """Return the function that makes a field of a stored value.
+        """Return the function that makes a field from a stored value.
 
         Raises:
             DeclarationTypeError: CSV does not have the type.
@@ -214,19 +224,19 @@ class _Column:
         return self.kind.elem_type if isinstance(self.kind, ListTypeInfo) else self.kind
 
     def _decimal_text(self, stored: str) -> str:
-        """Return a stored DECIMAL with all digits of its scale."""
+        """Return the text of a stored DECIMAL, with all digits of its scale."""
         kind = self.decimals
         assert kind is not None
         try:
             return f"{kind.freeze(Decimal(stored)):f}"
         except StateValueError as error:
             column = f"DECIMAL({kind.precision}, {kind.scale})"
-            msg = f"a column is {column}, got {stored}; declare it wider, or round the value"
+            msg = f"a value does not fit a column of {column}, got {stored}; declare it wider, or round the value"
             raise OutputError(msg) from error
 
 
 class _Lines:
-    """Makes rows of the fields of lines, and lines of rows.
+    """Converts the fields of lines to rows, and rows to lines.
 
     Args:
         kind: The type of the rows.
@@ -242,10 +252,10 @@ class _Lines:
         self._parts = [(each.reader(), each.writer(dialect)) for each in columns]
 
     def row(self, fields: list[str]) -> Any:
-        """Return the row of the fields of a line.
+        """Return the row for the fields of a line.
 
         Raises:
-            ValueError, TypeError, ArithmeticError: A field is missing, or is no value of its column.
+            ValueError, TypeError, ArithmeticError: A field is missing, or does not fit its column.
         """
         if len(fields) != len(self._parts):
             msg = f"Row length mismatch. {len(self._parts)} fields expected but was {len(fields)}."
@@ -255,17 +265,17 @@ class _Lines:
         return self._kind.converted(tuple(values))
 
     def line(self, row: Any) -> bytes:
-        """Return the line of a row.
+        """Return the line for a row.
 
         Raises:
-            StateValueError: It is no row of the type.
+            StateValueError: The value is no row of the type.
         """
         pairs = zip(self._kind.freeze(row), self._parts)
         return self._dialect.line_of(None if v is None else write(v) for v, (_, write) in pairs)
 
 
 class _Builder:
-    """Sets the form of lines; the base of all builders."""
+    """The base of all builders, which sets the form of lines."""
 
     def __init__(self) -> None:
         self._dialect = Dialect()
@@ -275,10 +285,10 @@ class _Builder:
         return self
 
     def _letter(self: B, **letters: Any) -> B:
-        """Set parts of a line that are one character."""
+        """Set parts of the form that must be one character."""
         for text in letters.values():
             if not isinstance(text, str) or len(text) != 1:
-                msg = f"it takes one character, got {short_repr(text)}; give for example ','"
+                msg = f"this part of a line is one character, got {short_repr(text)}; give for example ','"
                 raise DeclarationValueError(msg)
         return self._with(**letters)
 
@@ -287,19 +297,19 @@ class _Builder:
 
 
 class _RowBuilder(_Builder):
-    """The settings of lines that both builders of schemas have.
+    """The base of both builders of schemas for lines.
 
     Args:
         type_info: The type of the rows.
 
     Raises:
-        DeclarationTypeError: It is no type of rows.
+        DeclarationTypeError: `type_info` is no type of rows.
     """
 
     def __init__(self, type_info: TypeInformation) -> None:
         super().__init__()
         if not isinstance(type_info, RowTypeInfo):
-            msg = f"type_info must be one of rows, got {short_repr(type_info)}; give for example Types.ROW([Types.INT()])"
+            msg = f"type_info must be a type of rows, got {short_repr(type_info)}; give for example Types.ROW([Types.INT()])"
             raise DeclarationTypeError(msg)
         self._type_info, self._separator, self._is_lenient = type_info, ";", False
 
@@ -307,7 +317,7 @@ class _RowBuilder(_Builder):
         """Set the text between fields.
 
         Args:
-            delimiter: One character; by default a comma.
+            delimiter: One character, by default a comma.
         """
         return self._letter(field=delimiter)
 
@@ -315,7 +325,7 @@ class _RowBuilder(_Builder):
         """Set the text between the elements of an array.
 
         Args:
-            delimiter: Any text; by default a semicolon.
+            delimiter: Any text, by default a semicolon.
         """
         self._separator = delimiter
         return self
@@ -324,15 +334,15 @@ class _RowBuilder(_Builder):
         """Set the character around a field that needs quotes.
 
         Args:
-            c: One character; by default a double quote.
+            c: One character, by default a double quote.
         """
         return self._letter(quote=c)
 
     def set_escape_character(self: R, c: str) -> R:
-        """Set the character that takes its meaning from the character behind it.
+        """Set the character that makes the next one plain.
 
         Args:
-            c: One character.
+            c: One character; without a call there is no such character.
         """
         return self._letter(escape=c)
 
@@ -340,16 +350,17 @@ class _RowBuilder(_Builder):
         """Set the text that stands for None.
 
         Args:
-            null_literal: By default None is written as an empty field, and no text is read as None.
+            null_literal: The text.  Without a call None is written as an empty field, and no field is
+                read as None.
         """
         return self._with(null=null_literal)
 
 
 class _CsvRowSchema:
-    """What both schemas of lines are made of.
+    """The base of both schemas for lines.
 
     Args:
-        builder: The type of the rows and the form of lines.
+        builder: The builder, with the type of the rows and the form of lines.
 
     Raises:
         DeclarationTypeError: CSV does not have the type of a field.
@@ -367,16 +378,16 @@ class _CsvRowSchema:
 
 
 class CsvRowDeserializationSchema(_CsvRowSchema, DeserializationSchema):
-    """Rows of lines of CSV, as PyFlink's; its `Builder` makes it."""
+    """Makes rows from lines of CSV, as in PyFlink; its `Builder` makes it."""
 
     def deserialize(self, message: bytes | None) -> Any:
-        """Return the row of a line; None for a comment.
+        """Return the row for a line; None for a comment.
 
         Args:
             message: The line as UTF-8.
 
         Raises:
-            ValueError: It is no line, or a field does not fit.
+            ValueError: It is not exactly one line, or a field does not fit its column.
         """
         try:
             fields = self._dialect.fields(value_of(message).decode())
@@ -394,10 +405,10 @@ class CsvRowDeserializationSchema(_CsvRowSchema, DeserializationSchema):
         """Sets the form of lines that a `CsvRowDeserializationSchema` reads, and `build`s it."""
 
         def set_allow_comments(self: D, allow_comments: bool = True) -> D:
-            """Set whether lines may be comments.
+            """Set whether lines that begin with # are comments.
 
             Args:
-                allow_comments: True skips lines that begin with #.
+                allow_comments: True skips these lines.
             """
             return self._with(has_comments=allow_comments)
 
@@ -420,13 +431,13 @@ class CsvRowDeserializationSchema(_CsvRowSchema, DeserializationSchema):
 
 
 class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
-    """Rows as lines of CSV, as PyFlink's; its `Builder` makes it."""
+    """Makes lines of CSV from rows, as in PyFlink; its `Builder` makes it."""
 
     def serialize(self, element: Any) -> bytes:
-        """Return the line of a row, with its end.
+        """Return the line for a row, with its end.
 
         Args:
-            element: The row.
+            element: A row of the declared type.
 
         Raises:
             OutputError: The element does not fit the type.
@@ -444,7 +455,7 @@ class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
             """Set the text between fields.
 
             Args:
-                c: One character; by default a comma.
+                c: One character, by default a comma.
             """
             return self._letter(field=c)
 
@@ -452,7 +463,7 @@ class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
             """Set the text that stands for None.
 
             Args:
-                s: By default None is written as an empty field.
+                s: The text; without a call None is written as an empty field.
             """
             return self._with(null=s)
 
@@ -460,10 +471,10 @@ class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
             """Set the end of a line.
 
             Args:
-                delimiter: A line feed, which is the default, a return, both or nothing.
+                delimiter: A line feed (the default), a return, both or nothing.
 
             Raises:
-                DeclarationValueError: It is something else.
+                DeclarationValueError: The delimiter is something else.
             """
             if delimiter not in ("\n", "\r", "\r\n", ""):
                 msg = f"Unsupported new line delimiter, got {short_repr(delimiter)}; give \\n, \\r, \\r\\n or nothing"
@@ -471,7 +482,7 @@ class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
             return self._with(line=delimiter)
 
         def disable_quote_character(self: S) -> S:
-            """Write fields without quotes, whatever is in them."""
+            """Write all fields without quotes, even if a field contains a delimiter."""
             return self._with(quote=None)
 
         def build(self) -> CsvRowSerializationSchema:
@@ -488,14 +499,14 @@ class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
 
 @attrs.frozen
 class CsvSchema:
-    """The columns and the form of files of CSV, as PyFlink's; `builder()` makes it.
+    """The columns and the form of files of CSV, as in PyFlink; `builder()` makes it.
 
     Args:
         columns: The columns, in order.
         dialect: The form of lines.
-        has_header: Whether the first line has the names of columns.
-        is_strict: Whether these names must be those of the columns.
-        skips_first: Whether the first row is left out.
+        has_header: Whether the first line has names of columns.
+        is_strict: Whether these names must equal the names of the columns.
+        skips_first: Whether the reader skips the first row.
     """
 
     columns: tuple[Any, ...]
@@ -514,7 +525,7 @@ class CsvSchema:
         return Types.ROW_NAMED(self.names, [each.kind for each in self.columns])
 
     def lines(self) -> _Lines:
-        """Return what makes rows of lines, and lines of rows."""
+        """Return the converter between lines and rows."""
         return _Lines(self.get_type_info(), self.columns, self.dialect)
 
     @property
@@ -531,7 +542,7 @@ class CsvSchema:
 
 
 class CsvSchemaBuilder(_Builder):
-    """Sets the columns and the form of files, as PyFlink's, and `build`s the schema."""
+    """Sets the columns and the form of files, as in PyFlink, and `build`s the schema."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -543,13 +554,14 @@ class CsvSchemaBuilder(_Builder):
 
         Raises:
             DeclarationTypeError: CSV does not have the type of a column.
-            DeclarationValueError: There is no column, or two have one name.
+            DeclarationValueError: There is no column, or two columns have the same name.
         """
         if not self._columns:
-            msg = "a CsvSchema has columns, got none; call for example add_string_column(name)"
+            msg = "a CsvSchema needs columns, got none; call for example add_string_column(name)"
             raise DeclarationValueError(msg)
         flags = self._has_header, self._is_strict, self._skips_first
         schema = CsvSchema(tuple(self._columns), self._dialect, *flags)
+        # It checks names and types now, rather than in a worker.
         schema.lines()
         return schema
 
@@ -561,7 +573,7 @@ class CsvSchemaBuilder(_Builder):
         Args:
             name: The name of the column.
             separator: The text between elements.
-            element_type: The type of the elements; by default texts.
+            element_type: The type of the elements; None for texts.
         """
         return self._add(name, element_type or DataTypes.STRING(), separator)
 
@@ -578,7 +590,7 @@ class CsvSchemaBuilder(_Builder):
 
         Args:
             name: The name of the column.
-            number_type: The type of the numbers, of `DataTypes` or `Types`; by default BIGINT.
+            number_type: The type of the numbers, of `DataTypes` or `Types`; None for BIGINT.
         """
         return self._add(name, number_type or DataTypes.BIGINT())
 
@@ -594,21 +606,21 @@ class CsvSchemaBuilder(_Builder):
         """Add all columns of another schema.
 
         Args:
-            schema: The schema.
+            schema: The schema with the columns, in order.
         """
         self._columns += schema.columns
         return self
 
     def clear_columns(self) -> CsvSchemaBuilder:
-        """Forget all columns."""
+        """Remove all columns that were added so far."""
         self._columns.clear()
         return self
 
     def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
-        """Set whether lines that begin with # are left out.
+        """Set whether lines that begin with # are comments.
 
         Args:
-            allow: True leaves them out.
+            allow: True skips these lines.
         """
         return self._with(has_comments=allow)
 
@@ -616,7 +628,7 @@ class CsvSchemaBuilder(_Builder):
         """Refuse columns that are not declared.
 
         Args:
-            name: Not used.
+            name: A name, which is refused.
 
         Raises:
             SparkSetupError: Always.
@@ -625,20 +637,20 @@ class CsvSchemaBuilder(_Builder):
         raise SparkSetupError(msg)
 
     def disable_array_element_separator(self) -> CsvSchemaBuilder:
-        """Have each list hold one element, the whole field."""
+        """Read and write each list as one element, the whole field."""
         return self.set_array_element_separator("")
 
     def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
-        """Have the lists of a column hold one element, the whole field.
+        """Read and write the lists of a column as one element, the whole field.
 
         Args:
             index: The position of the column, from 0.
 
         Raises:
-            DeclarationValueError: There is no such column.
+            DeclarationValueError: There is no column at this position.
         """
         if type(index) is not int or not 0 <= index < len(self._columns):
-            msg = f"a column has a position from 0 to {len(self._columns) - 1}, got {short_repr(index)}; give one of them"
+            msg = f"the position of a column is from 0 to {len(self._columns) - 1}, got {short_repr(index)}; give one of them"
             raise DeclarationValueError(msg)
         self._columns[index] = attrs.evolve(self._columns[index], separator="")
         return self
@@ -647,7 +659,7 @@ class CsvSchemaBuilder(_Builder):
         """Set the text between the elements of lists, for all columns so far.
 
         Args:
-            separator: Any text.
+            separator: Any text, by default a semicolon.
         """
         self._columns = [attrs.evolve(each, separator=separator) for each in self._columns]
         return self
@@ -656,30 +668,30 @@ class CsvSchemaBuilder(_Builder):
         """Set the text between fields.
 
         Args:
-            char: One character; by default a comma.
+            char: One character, by default a comma.
         """
         return self._letter(field=char)
 
     def disable_escape_char(self) -> CsvSchemaBuilder:
-        """Have no character that takes its meaning from the one behind it; this is the default."""
+        """Use no escape character; this is the default."""
         return self._with(escape=None)
 
     def set_escape_char(self, char: str) -> CsvSchemaBuilder:
-        """Set the character that takes its meaning from the one behind it.
+        """Set the character that makes the next one plain.
 
         Args:
-            char: One character.
+            char: One character; without a call there is no such character.
         """
         return self._letter(escape=char)
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
-        """Set the end of lines that are written; all of them are read.
+        """Set the end of written lines; a reader takes any of these ends.
 
         Args:
-            separator: A line feed, which is the default, a return, or both.
+            separator: A line feed (the default), a return, or both.
 
         Raises:
-            DeclarationValueError: It is something else.
+            DeclarationValueError: The separator is something else.
         """
         if separator not in ("\n", "\r", "\r\n"):
             msg = f"a line ends with \\n, \\r or \\r\\n, got {short_repr(separator)}; give one of them"
@@ -690,36 +702,37 @@ class CsvSchemaBuilder(_Builder):
         """Set the text that stands for None.
 
         Args:
-            null_value: By default None is written as an empty field, and no text is read as None.
+            null_value: The text.  Without a call None is written as an empty field, and no field is
+                read as None.
         """
         return self._with(null=null_value)
 
     def disable_quote_char(self) -> CsvSchemaBuilder:
-        """Read and write fields without quotes, whatever is in them."""
+        """Read and write all fields without quotes, even if a field contains a separator."""
         return self._with(quote=None)
 
     def set_quote_char(self, char: str) -> CsvSchemaBuilder:
         """Set the character around a field that needs quotes.
 
         Args:
-            char: One character; by default a double quote.
+            char: One character, by default a double quote.
         """
         return self._letter(quote=char)
 
     def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
-        """Set whether the first row of a file is left out.
+        """Set whether a reader skips the first row of a file.
 
         Args:
-            skip: True leaves it out.
+            skip: True skips the first row.
         """
         self._skips_first = skip
         return self
 
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
-        """Set whether the names in the first line must be those of the columns.
+        """Set whether the names in the first line must equal the names of the columns.
 
         Args:
-            strict: True refuses a file with others.
+            strict: True refuses a file with other names.
         """
         self._is_strict = strict
         return self
@@ -743,11 +756,11 @@ class CsvSchemaBuilder(_Builder):
     def _add(self, name: str, data_type: Any, separator: str | None = None) -> CsvSchemaBuilder:
         """Add a column of values, or of lists of them if there is a separator."""
         if not isinstance(name, str):
-            msg = f"a column has a name, got {short_repr(name)}; give text"
+            msg = f"the name of a column is text, got {short_repr(name)}; give a str"
             raise DeclarationTypeError(msg)
         found = as_data_type(data_type)
         kind, column = found.type_info, found.column
-        # A column of BIG_DEC takes any decimals.
+        # A column of BIG_DEC has digits in Arrow's type only, so it takes any decimals.
         has_digits = pa.types.is_decimal(column) and found.name.startswith("DECIMAL(")
         decimals = DecimalTypeInfo(column.precision, column.scale) if has_digits else None
         if separator is not None:
@@ -758,11 +771,10 @@ class CsvSchemaBuilder(_Builder):
 
 @attrs.frozen
 class CsvReaderFormat(StreamFormat):
-    """Rows of files of CSV, as PyFlink's, for `FileSource.for_record_stream_format`.
+    """Reads rows from files of CSV, as in PyFlink, for `FileSource.for_record_stream_format`.
 
-    Files are UTF-8; the ending of a file's name says how it is compressed.  A row has a field for
-    each column, and each field is a value of its column: anything else is an error, which names the
-    file and the line.
+    Files are UTF-8.  The ending of a file's name gives its compression, such as `.gz`.  A line must have a
+    field for each column, and each field must fit its column.  An error names the file and the line.
 
     Args:
         schema: The columns and the form of files.
@@ -778,7 +790,7 @@ class CsvReaderFormat(StreamFormat):
             schema: The schema, made by `CsvSchema.builder()`.
 
         Raises:
-            DeclarationTypeError: It is no `CsvSchema`.
+            DeclarationTypeError: `schema` is no `CsvSchema`.
         """
         return CsvReaderFormat(_check_csv_schema(schema))
 
@@ -789,26 +801,26 @@ class CsvReaderFormat(StreamFormat):
 
     @property
     def name(self) -> str:
-        """CSV."""
+        """The name of the format."""
         return "CSV"
 
     def read(self, path: Path) -> Iterator[Any]:
         """Yield the rows of a file.
 
         Raises:
-            SparkSetupError: The file is not as declared.
+            SparkSetupError: The file does not fit the schema.
         """
-        # A file of Windows may begin with the mark of its encoding.
+        # `-sig`: programs on Windows put a byte order mark at the beginning.
         with io.TextIOWrapper(open_to_read(path), encoding="utf-8-sig", newline="") as text:
             yield from _Records(self.schema, text, path)
 
 
 class _Records:
-    """The rows of a file.
+    """Reads the rows of a file.
 
     Args:
         schema: The columns and the form of the file.
-        text: The file.
+        text: The lines of the file, with their ends.
         path: The path of the file, for messages.
     """
 
@@ -825,12 +837,12 @@ class _Records:
             if schema.skips_first:
                 self._next(records)
             while (fields := self._next(records)) is not None:
-                # An empty line is one empty field.
+                # For `csv` an empty line has no fields, for Jackson one empty field.
                 yield lines.row(fields or [""])
         except (ValueError, TypeError, ArithmeticError, EOFError, OSError, csv.Error) as error:
             msg = (
-                f"a file of CSV is as its schema declares, got line {self._number} of "
-                f"{str(self._path)!r}: {shown_error(error)}; mend the file or the schema"
+                f"a file of CSV does not fit its schema, got line {self._number} of "
+                f"{str(self._path)!r}: {shown_error(error)}; correct the file or the schema"
             )
             raise SparkSetupError(msg) from error
 
@@ -842,7 +854,7 @@ class _Records:
         has_comments = self._schema.dialect.has_comments
         for line in self._text:
             self._number += 1
-            # Within a field in quotes no line is a comment.
+            # A # at the beginning of a line is plain text within a field in quotes.
             if has_comments and self._is_start and line.startswith("#"):
                 continue
             self._is_start = False
@@ -853,7 +865,7 @@ class _Records:
             return
         names = self._schema.names
         found = [each.strip() for each in header]
-        # By position, as in Flink: but names that merely stand elsewhere would give wrong values.
+        # Flink takes columns by position.  The same names in another order would give wrong values.
         is_shuffled = found != names and sorted(found) == sorted(names)
         if is_shuffled or (self._schema.is_strict and found != names):
             msg = f"the header {found} is not {names}"
@@ -861,17 +873,17 @@ class _Records:
 
 
 class CsvBulkWriters:
-    """Makes writers of rows to files of CSV, as PyFlink's, for `FileSink.for_bulk_format`."""
+    """Makes writers of rows to files of CSV, as in PyFlink, for `FileSink.for_bulk_format`."""
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> BulkWriterFactory:
-        """Return the writers of rows of a schema.
+        """Return the factory of writers for rows of a schema.
 
         Args:
             schema: The schema, made by `CsvSchema.builder()`.
 
         Raises:
-            DeclarationTypeError: It is no `CsvSchema`.
+            DeclarationTypeError: `schema` is no `CsvSchema`.
         """
         return _CsvWriters(_check_csv_schema(schema))
 
@@ -879,7 +891,7 @@ class CsvBulkWriters:
 def _check_csv_schema(schema: Any) -> CsvSchema:
     if not isinstance(schema, CsvSchema):
         remedy = instance_of(CsvSchema, schema, "make it by CsvSchema.builder()")
-        msg = f"it takes a CsvSchema, got {short_repr(schema)}; {remedy}"
+        msg = f"files of CSV need a CsvSchema, got {short_repr(schema)}; {remedy}"
         raise DeclarationTypeError(msg)
     return schema
 
@@ -893,7 +905,7 @@ class _CsvWriters(BulkWriterFactory):
 
 
 class _CsvFileWriter:
-    """Writes a line for each row, behind a header if there is one."""
+    """Writes a header if the schema has one, and a line for each row."""
 
     def __init__(self, schema: CsvSchema, file: IO[bytes]) -> None:
         self._file, self._lines = file, schema.lines()
@@ -904,7 +916,7 @@ class _CsvFileWriter:
         try:
             return self._file.write(self._lines.line(value))
         except StateValueError as error:
-            msg = f"a file has rows of its schema, got {short_repr(value)}: {error}"
+            msg = f"a row does not fit the schema of its file, got {short_repr(value)}: {error}"
             raise OutputError(msg) from error
 
     def finish(self) -> None:

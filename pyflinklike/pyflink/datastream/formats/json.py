@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as JSON objects and back, by their types, under PyFlink's path; msgspec reads and writes the text."""
+"""Rows as JSON objects and back, at PyFlink's path; msgspec reads and writes the text."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ __getattr__ = of_pyflink(__name__)
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):
-    """Rows of JSON objects, as PyFlink's; `builder()` makes it.
+    """Makes rows from JSON objects, as in PyFlink; `builder()` makes it.
 
-    A field that is missing or null is None.  Times are those of RFC 3339 in UTC, bytes are in base 64.
-    A number that does not fit the type of its field is an error.
+    A field that is missing or null becomes None.  Times are texts in UTC by RFC 3339, and bytes are texts in
+    base 64.  A number that does not fit the type of its field is an error.
 
     Args:
         type_info: The type of the rows.
@@ -74,17 +74,17 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         return JsonRowDeserializationSchema.Builder()
 
     def deserialize(self, message: bytes | None) -> Any:
-        """Return the row of an object.
+        """Return the row for an object.
 
         Args:
             message: The object, in UTF-8 or in another encoding of Unicode.
 
         Raises:
-            ValueError: It is no object, or a field does not fit.
+            ValueError: The message is no object, or a field does not fit its type.
         """
         try:
             data = value_of(message)
-            # As Flink, it takes the encodings of Unicode; msgspec takes UTF-8 without a mark.
+            # Flink takes all encodings of Unicode; msgspec only takes UTF-8 without a byte order mark.
             node = _DECODER.decode(data.decode(json.detect_encoding(data)))
             return self._type_info.converted(self._read(node))
         except (ValueError, TypeError, ArithmeticError):
@@ -104,7 +104,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         return partial(JsonRowDeserializationSchema, self._type_info, **settings), ()
 
     class Builder:
-        """Sets what a `JsonRowDeserializationSchema` reads, and `build`s it."""
+        """Sets the type and the strictness of a `JsonRowDeserializationSchema`, and `build`s it."""
 
         def __init__(self) -> None:
             self._type_info: Any = None
@@ -114,7 +114,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             """Set the type of the rows.
 
             Args:
-                type_info: A type of rows, whose field names are those of the objects.
+                type_info: A type of rows; the names of its fields are the names in the objects.
             """
             self._type_info = type_info
             return self
@@ -123,12 +123,12 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             """Refuse a JSON schema.
 
             Args:
-                json_schema: Any text.
+                json_schema: A JSON schema, which is refused.
 
             Raises:
                 SparkSetupError: Always.
             """
-            msg = "the type of rows is not made of a JSON schema, got json_schema; give type_info(Types.ROW_NAMED(...))"
+            msg = "a JSON schema cannot give the type of rows, got json_schema; give type_info(Types.ROW_NAMED(...))"
             raise SparkSetupError(msg)
 
         def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
@@ -145,8 +145,8 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             """Make the schema.
 
             Raises:
-                DeclarationTypeError: The type is no type of rows, or JSON does not have it.
-                DeclarationValueError: Missing fields are errors, and errors are to be skipped.
+                DeclarationTypeError: `type_info` is no type of rows, or JSON does not have it.
+                DeclarationValueError: Both `fail_on_missing_field` and `ignore_parse_errors` were called.
             """
             if self._is_strict and self._is_lenient:
                 msg = (
@@ -162,10 +162,10 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
 
 class JsonRowSerializationSchema(SerializationSchema):
-    """Rows as JSON objects, as PyFlink's; `builder()` makes it.
+    """Makes JSON objects from rows, as in PyFlink; `builder()` makes it.
 
     Args:
-        type_info: The type of the rows, whose field names are those of the objects.
+        type_info: The type of the rows; the names of its fields are the names in the objects.
     """
 
     def __init__(self, type_info: RowTypeInfo) -> None:
@@ -178,10 +178,10 @@ class JsonRowSerializationSchema(SerializationSchema):
         return JsonRowSerializationSchema.Builder()
 
     def serialize(self, element: Any) -> bytes:
-        """Return the object of a row, as UTF-8.
+        """Return the object for a row, as UTF-8.
 
         Args:
-            element: The row.
+            element: A row of the declared type.
 
         Raises:
             OutputError: The element does not fit the type.
@@ -196,7 +196,7 @@ class JsonRowSerializationSchema(SerializationSchema):
         return JsonRowSerializationSchema, (self._type_info,)
 
     class Builder:
-        """Sets what a `JsonRowSerializationSchema` writes, and `build`s it."""
+        """Sets the type of a `JsonRowSerializationSchema`, and `build`s it."""
 
         def __init__(self) -> None:
             self._type_info: Any = None
@@ -205,7 +205,7 @@ class JsonRowSerializationSchema(SerializationSchema):
             """Set the type of the rows.
 
             Args:
-                type_info: A type of rows, whose field names are those of the objects.
+                type_info: A type of rows; the names of its fields are the names in the objects.
             """
             self._type_info = type_info
             return self
@@ -214,7 +214,7 @@ class JsonRowSerializationSchema(SerializationSchema):
             """Make the schema.
 
             Raises:
-                DeclarationTypeError: The type is no type of rows, or JSON does not have it.
+                DeclarationTypeError: `type_info` is no type of rows, or JSON does not have it.
             """
             return JsonRowSerializationSchema(_row_type(self._type_info))
 
@@ -230,7 +230,7 @@ def _column_of(type_info: RowTypeInfo) -> tuple[RowTypeInfo, pa.Field]:
     return type_info, pa.field("", type_info.arrow_type)
 
 
-# Numbers with a point are read as they are written, not as the nearest binary ones.
+# `Decimal` keeps a number as it is written, so a field of BIG_DEC gets all its digits.
 _DECODER = msgspec.json.Decoder(float_hook=Decimal)
 
 
@@ -243,10 +243,10 @@ class _JsonConverter(PartConverter):
 
 
 class _ObjectReader(_JsonConverter):
-    """Makes values of the nodes that msgspec decodes.
+    """Makes values from the nodes that msgspec decodes.
 
     Args:
-        is_strict: Whether a missing field is an error.
+        is_strict: True raises an error for a missing field.
     """
 
     def __init__(self, is_strict: bool) -> None:
@@ -274,10 +274,11 @@ class _ObjectReader(_JsonConverter):
         def read(node: Any) -> Any:
             if isinstance(node, str):
                 return parse(node)
+            # Jackson takes 1.0 for an int.
             if is_whole and isinstance(node, Decimal) and node == node.to_integral_value():
                 return int(node)
             if isinstance(node, (list, dict)) and not is_text:
-                msg = f"one value is wanted, got {short_repr(node)}"
+                msg = f"a value without parts was expected, got {short_repr(node)}"
                 raise ValueError(msg)
             return parse(_text_of(node))
 
@@ -285,14 +286,14 @@ class _ObjectReader(_JsonConverter):
 
 
 def _text_of(node: Any) -> str:
-    """Return a number, boolean, array or object as JSON writes it."""
+    """Return a number, boolean, array or object as JSON text."""
     if isinstance(node, Decimal):
         return str(node)
     return json.dumps(node, separators=(",", ":"), ensure_ascii=False, default=float)
 
 
 class _ObjectWriter(_JsonConverter):
-    """Makes what msgspec encodes of values."""
+    """Makes the objects that msgspec encodes from values."""
 
     def row(self, names: Sequence[str], parts: Sequence[Convert]) -> Convert:
         return lambda row: {name: part(each) for name, part, each in zip(names, parts, row)}
@@ -307,5 +308,5 @@ class _ObjectWriter(_JsonConverter):
 
 
 def _number(text: str) -> Any:
-    """Return a number as Java writes it; NaN and infinities are strings, as Jackson writes them."""
+    """Return a number in Java's form; NaN and infinities are strings, as Jackson writes them."""
     return text if text.endswith(("NaN", "Infinity")) else msgspec.Raw(text.encode())

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as files of Parquet, under PyFlink's path.
+"""Rows as files of Parquet, at PyFlink's path.
 
-A file is read as it was declared, or not at all: a column that is missing, has a type with other
-values, or holds what its declared type cannot hold, raises an error that names it.
+PyArrow reads and writes the files.  It would convert a column that does not fit its declared type, and lose
+data.  So this module plans each column of a file before it reads (`_ColumnReader.plan`): the type to which Arrow
+casts the column without loss, and the function that makes values of the result.  If a column is missing, or may
+contain values that its declared type does not have, an error names the column.
 
-Parquet has checksums of pages, but none of what is around them: a bit that changes in the footer may
-give no rows, without an error.  So a file that is written here has a seal: a checksum of all of it,
-in front of the footer, where readers of Parquet do not look.  A file without one must have as many
-rows as it says.
+Parquet has checksums for pages, but not for the bytes around them
+(https://parquet.apache.org/docs/file-format/).  If a bit in the footer changes, a reader may find no rows and
+raise no error.  So a file that is written here has a seal in front of the footer, where readers of Parquet do
+not look: a checksum of the whole file.  In a file without a seal, the number of rows must match the footer.
 """
 
 from __future__ import annotations
@@ -86,26 +88,26 @@ __getattr__ = of_pyflink(__name__)
 _BATCH: Final = 10_000
 """The number of rows that become columns at once."""
 _ROW_GROUP: Final = 1 << 27
-"""The size in bytes at which a row group ends, as Flink's."""
+"""The size in bytes at which a row group ends, as in Flink."""
 _OF_ARROW: Final = (pa.ArrowException, ValueError, ArithmeticError, OSError)
-"""What Arrow raises for values that do not fit, and for files that are damaged."""
+"""The errors of Arrow for values that do not fit, and for damaged files."""
 _PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 class ParquetColumnarRowInputFormat(BulkFormat):
-    """Rows of files of Parquet, as PyFlink's, for `FileSource.for_bulk_file_format`.
+    """Reads rows from files of Parquet, as in PyFlink, for `FileSource.for_bulk_file_format`.
 
-    Unlike PyFlink's it reads lists, maps and rows inside rows, too.  A file may have more columns
-    than are declared.
+    Unlike PyFlink's it also reads lists, maps and rows inside rows.  A file may have more columns than are
+    declared.
 
     Args:
         row_type: The type of the rows: `DataTypes.ROW(...)`, `Types.ROW_NAMED(...)` or a
             `pyarrow.Schema`.
-        hadoop_config: Not used: PyArrow reads the files.
-        batch_size: The number of rows that are read at once.
-        is_utc_timestamp: Where an instant is in a column that is declared as a timestamp without a
-            time zone: True gives its time in UTC, False its time in the zone of the machine.
-        is_case_sensitive: False finds columns whatever the case of their letters.
+        hadoop_config: A configuration; it is ignored, because PyArrow reads the files.
+        batch_size: The number of rows to read at once.
+        is_utc_timestamp: If a column has instants and is declared as a timestamp without a time zone,
+            True gives their times in UTC, False their times in the zone of the machine.
+        is_case_sensitive: False finds columns without regard to upper and lower case.
 
     Raises:
         DeclarationTypeError, DeclarationValueError: An argument is wrong.
@@ -130,20 +132,20 @@ class ParquetColumnarRowInputFormat(BulkFormat):
 
     @property
     def name(self) -> str:
-        """Parquet."""
+        """The name of the format."""
         return "Parquet"
 
     def read(self, path: Path) -> Iterator[Any]:
         """Yield the rows of a file.
 
         Raises:
-            SparkSetupError: The file is damaged, or is not as declared.
+            SparkSetupError: The file is damaged, or does not fit the declared type.
         """
         unit = "ns" if _has_nanoseconds(self._row_type.column) else "us"
         try:
             _check_seal(path)
-            # Files of Flink and Hive have timestamps of 96 bits, in which more than 64 bits of
-            # nanoseconds can be: in microseconds all fit.
+            # Flink and Hive write timestamps of 96 bits.  Their nanoseconds may exceed 64 bits, but their
+            # microseconds never do.
             with pq.ParquetFile(
                 path, coerce_int96_timestamp_unit=unit, page_checksum_verification=True
             ) as file:
@@ -151,7 +153,7 @@ class ParquetColumnarRowInputFormat(BulkFormat):
         except _OF_ARROW as error:
             msg = (
                 f"a file of Parquet cannot be read, got {str(path)!r}: {shown_error(error)}; write it "
-                "again, or take it away"
+                "again, or remove it"
             )
             raise SparkSetupError(msg) from error
 
@@ -172,11 +174,11 @@ class ParquetColumnarRowInputFormat(BulkFormat):
             columns = [reader.values(n, batch.column(n), plan) for n, reader, plan in readers]
             yield from make_named_rows(kind.field_names, zip(*columns))
         if found != file.metadata.num_rows:
-            msg = f"it says {file.metadata.num_rows} rows, and has {found}"
+            msg = f"its footer declares {file.metadata.num_rows} rows, but it has {found}"
             raise ValueError(msg)
 
     def _find_names(self, there: Sequence[str], path: Path) -> list[str]:
-        """Return the names that a file has for the declared columns."""
+        """Return the names of the declared columns in a file, which may differ in case."""
         kind = self._row_type.type_info
         assert isinstance(kind, RowTypeInfo)
         known: dict[str, list[str]] = {}
@@ -194,7 +196,7 @@ class ParquetColumnarRowInputFormat(BulkFormat):
 
 
 class ParquetBulkWriters:
-    """Makes writers of rows to files of Parquet, as PyFlink's, for `FileSink.for_bulk_format`."""
+    """Makes writers of rows to files of Parquet, as in PyFlink, for `FileSink.for_bulk_format`."""
 
     @staticmethod
     def for_row_type(
@@ -202,16 +204,16 @@ class ParquetBulkWriters:
         hadoop_config: Any = None,  # noqa: ARG004
         utc_timestamp: bool = False,  # noqa: ARG004
     ) -> BulkWriterFactory:
-        """Return the writers of rows of a type.
+        """Return the factory of writers for rows of a type.
 
         Args:
             row_type: The type of the rows: `DataTypes.ROW(...)`, `Types.ROW_NAMED(...)` or a
                 `pyarrow.Schema`.
-            hadoop_config: Not used: PyArrow writes the files.
-            utc_timestamp: Not used: a timestamp without a time zone is written as one.
+            hadoop_config: A configuration; it is ignored, because PyArrow writes the files.
+            utc_timestamp: True or False; it is ignored, because no zone is added to a timestamp.
 
         Raises:
-            DeclarationTypeError: It is no type of rows, or files do not have a type in it.
+            DeclarationTypeError: `row_type` is no type of rows, or files do not have the type of a field.
         """
         return _ParquetWriters(as_row_type(row_type, "ParquetBulkWriters.for_row_type"))
 
@@ -225,9 +227,9 @@ class _ParquetWriters(BulkWriterFactory):
 
 
 def _open_field(field: pa.Field, is_within_none: bool = False) -> pa.Field:
-    """Return a column as it is written: where a row may be None its fields may, too.
+    """Return a column as it is written: if a row may be None, its fields may be null.
 
-    Arrow has a null in each field of a row that is null, and refuses to write it where the field is
+    Arrow stores a row that is null as a null in each field, and refuses to write this null if the field is
     declared without nulls.
     """
     kind, is_nullable = field.type, field.nullable or is_within_none
@@ -241,33 +243,33 @@ def _open_field(field: pa.Field, is_within_none: bool = False) -> pa.Field:
 
 
 class AvroParquetReaders:
-    """Makes readers of generic records of Avro in files of Parquet, as PyFlink's."""
+    """Makes readers of generic records of Avro from files of Parquet, as in PyFlink."""
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> StreamFormat:
-        """Return the format of files with records of a schema, for `FileSource`.
+        """Return the format for files with records of a schema, for `FileSource`.
 
         Args:
-            schema: The schema.
+            schema: The schema of the records.
 
         Raises:
-            DeclarationTypeError: Files of Parquet have no column for a part of it.
+            DeclarationTypeError: Files of Parquet have no column for a part of the schema.
         """
         return _AvroParquetFiles(GenericRecordAvroTypeInfo(schema), row_type_of(schema))
 
 
 class AvroParquetWriters:
-    """Makes writers of generic records of Avro to files of Parquet, as PyFlink's."""
+    """Makes writers of generic records of Avro to files of Parquet, as in PyFlink."""
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
-        """Return the writers of records of a schema, for `FileSink.for_bulk_format`.
+        """Return the factory of writers for records of a schema, for `FileSink.for_bulk_format`.
 
         Args:
-            schema: The schema.
+            schema: The schema of the records.
 
         Raises:
-            DeclarationTypeError: Files of Parquet have no column for a part of it.
+            DeclarationTypeError: Files of Parquet have no column for a part of the schema.
         """
         return _AvroParquetWriters(GenericRecordAvroTypeInfo(schema), row_type_of(schema))
 
@@ -308,19 +310,19 @@ class _AvroParquetWriters(BulkWriterFactory):
             try:
                 return to_row(self.records.converted(value))
             except StateValueError as error:
-                msg = f"a file has records of its schema, got {short_repr(value)}: {error}"
+                msg = f"a record does not fit the schema of its file, got {short_repr(value)}: {error}"
                 raise OutputError(msg) from error
 
         return _ParquetWriter(self.rows, file, row_of)
 
 
 class _ParquetWriter:
-    """Writes rows to a file, as columns of many rows, some of these as one row group.
+    """Writes rows to a file: many rows become columns at once, and several of these batches a row group.
 
     Args:
         rows: The type of the rows.
-        file: The file.
-        to_row: Makes a row of an element.
+        file: The file, open for writing.
+        to_row: Makes a row from an element.
     """
 
     def __init__(
@@ -337,23 +339,23 @@ class _ParquetWriter:
         self._batches: list[pa.RecordBatch] = []
 
     def add(self, value: Any) -> int:
-        """Take an element; columns are made when there are many rows.
+        """Take an element; make columns if enough rows are there.
 
         Raises:
-            OutputError: It does not have the type of the rows.
+            OutputError: The element does not have the type of the rows.
         """
         row = self._to_row(value)
         try:
             self._rows.append(self._kind.converted(row))
         except StateValueError as error:
-            msg = f"a file has rows of its type, got {short_repr(row)}: {error}"
+            msg = f"a row does not fit the type of its file, got {short_repr(row)}: {error}"
             raise OutputError(msg) from error
         if len(self._rows) >= _BATCH:
             self._make_columns()
         return 0
 
     def finish(self) -> None:
-        """Write what is left, and the end of the file."""
+        """Write the remaining rows and the footer, with the seal in front of it."""
         self._make_columns()
         self._write_group()
         self._file.hold()
@@ -361,7 +363,7 @@ class _ParquetWriter:
         self._file.seal()
 
     def abandon(self) -> None:
-        """Close the writer: Arrow would do so later, when the file is closed, and complain."""
+        """Close the writer now: later, when the file is closed, Arrow would raise an error."""
         with suppress(*_OF_ARROW):
             self._writer.close()
 
@@ -386,7 +388,7 @@ class _ParquetWriter:
         except _OF_ARROW as error:
             if len(values) == 1:
                 raise _no_room(self._declared[at], values[0], error) from error
-            for value in values:  # one by one, for the value that the message shows
+            for value in values:  # one by one, to find the value for the message
                 self._column(at, [value])
             raise
 
@@ -401,7 +403,7 @@ def _no_room(field: pa.Field, value: Any, error: Exception) -> OutputError:
 
 
 class _ColumnConverter(PartConverter):
-    """Makes of values what Arrow writes to a column without loss, or refuses."""
+    """Converts values to the form that Arrow writes without loss; refuses other values."""
 
     rows = TupleTypeInfo
 
@@ -417,7 +419,7 @@ class _ColumnConverter(PartConverter):
             column.unit == "us" and not isinstance(kind, InstantTypeInfo)
         ):
             return same
-        # Arrow cuts off what is finer than the unit of a column.
+        # Arrow would cut off the digits that a column's unit does not have.
         step = 1_000_000_000 // _PER_SECOND[column.unit]
 
         def count(value: Any) -> int:
@@ -440,22 +442,25 @@ _NANOSECONDS: Final[tuple[tuple[type, Callable[[Any], int]], ...]] = (
         lambda value: (dt.datetime.combine(_EPOCH, value) - _EPOCH) // _MICROSECOND * 1_000,
     ),
 )
-"""For each type of times, the nanoseconds of a value since its beginning."""
+"""For each type of times, the nanoseconds from the epoch or from midnight to a value."""
 
 
 _SEAL: Final = struct.Struct("<8sL")
-"""The seal of a file: what tells that it is one, and the checksum of all before and behind it."""
+"""The seal of a file: `_SEAL_MAGIC`, and the checksum of all bytes before and after the seal."""
 _SEAL_MAGIC: Final = b"pflseal1"
 _END: Final = 8
-"""The size of what is behind the footer: its length, and Parquet's own magic."""
+"""The size of the end after the footer: the footer's length, and the magic of Parquet."""
 _CHUNK: Final = 1 << 20
 
 
 class _SealedFile:
     """A file for a writer of Parquet, with a seal in front of the footer.
 
+    When it is closed, the writer writes the footer and maybe more.  So the file holds these bytes back, reads
+    the footer's length at their end, and puts the seal before the footer.
+
     Args:
-        file: The file.
+        file: The file itself, open for writing.
     """
 
     closed = False
@@ -466,7 +471,7 @@ class _SealedFile:
         self._held: bytearray | None = None
 
     def write(self, data: Any) -> int:
-        """Write bytes, or hold them back."""
+        """Write bytes, or hold them back after `hold`."""
         if self._held is not None:
             self._held += data
             return len(data)
@@ -474,11 +479,11 @@ class _SealedFile:
         return self._file.write(data)
 
     def hold(self) -> None:
-        """Hold back what is written from now on, which ends with the footer."""
+        """Hold back all bytes from now on; they end with the footer."""
         self._held = bytearray()
 
     def seal(self) -> None:
-        """Write what was held back, and the seal."""
+        """Write the bytes that were held back, with the seal in front of the footer."""
         held, self._held = bytes(self._held or b""), None
         footer = len(held) - _END - int.from_bytes(held[-_END : -_END + 4], "little")
         self.write(held[:footer])
@@ -494,7 +499,7 @@ def _check_seal(path: Path) -> None:
     """Compare a file with its seal, if it has one.
 
     Raises:
-        ValueError: It was changed after it had been written.
+        ValueError: The file was changed after it had been written.
     """
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
@@ -504,6 +509,7 @@ def _check_seal(path: Path) -> None:
         if at < 0:
             return
         file.seek(at)
+        # Files of other writers have pages or indexes here.
         magic, sealed = _SEAL.unpack(file.read(_SEAL.size))
         if magic != _SEAL_MAGIC:
             return
@@ -513,7 +519,7 @@ def _check_seal(path: Path) -> None:
             checksum, left = crc32(chunk, checksum), left - len(chunk)
         file.seek(at + _SEAL.size)
         if crc32(file.read(), checksum) != sealed:
-            msg = "its bytes are not those that were written, by their checksum"
+            msg = "its checksum is wrong, so its bytes were changed after writing"
             raise ValueError(msg)
 
 
@@ -522,12 +528,12 @@ def _check_seal(path: Path) -> None:
 
 @attrs.frozen
 class _ColumnReader:
-    """Makes values of a column of a file.
+    """Makes values from a column of a file.
 
     Args:
-        path: The path of the file.
-        is_utc: Whether instants are shown as times in UTC where a time without a zone is declared.
-        is_instant: Whether timestamps without a zone are instants, as those of 96 bits.
+        path: The path of the file, for messages.
+        is_utc: Whether an instant becomes a time in UTC if a time without a zone is declared.
+        is_instant: Whether timestamps without a zone are instants, as timestamps of 96 bits are.
     """
 
     path: str
@@ -537,16 +543,16 @@ class _ColumnReader:
     def plan(
         self, where: str, found: pa.DataType, field: pa.Field, kind: TypeInformation
     ) -> tuple[pa.DataType, Convert]:
-        """Return the type to which a column is cast, and the function that makes values of its values.
+        """Return the type to which Arrow casts a column, and the function that then makes its values.
 
         Args:
-            where: The column, for messages.
-            found: Its type in the file.
-            field: The column as declared.
-            kind: The type of its values.
+            where: The name of the column or part, for messages.
+            found: The type of the column in the file.
+            field: The column as it is declared.
+            kind: The declared type of the values.
 
         Raises:
-            SparkSetupError: The file may have other values than those of the declared type.
+            SparkSetupError: The column may have values that the declared type does not have.
         """
         cast, convert = self._plan(where, found, field.type, kind)
         if convert is same and field.nullable:
@@ -605,12 +611,12 @@ class _ColumnReader:
         return cast, make
 
     def _is_within(self, found: pa.DataType, wanted: pa.DataType, kind: TypeInformation) -> bool:
-        """Return whether values of a column without parts are among those of the declared type."""
+        """Return whether the declared type has all values that a column without parts may have."""
         types = pa.types
         if types.is_null(found):
             return True
         if isinstance(kind, IntegralTypeInfo):
-            # A column without signs needs one more bit.
+            # The greatest values of a column without signs need one more bit.
             bits = kind.bits - types.is_unsigned_integer(found)
             return bool(types.is_integer(found) and found.bit_width <= bits)
         if isinstance(kind, DoubleTypeInfo):
@@ -642,7 +648,7 @@ class _ColumnReader:
             return found, int
         if isinstance(kind, BigDecTypeInfo):
             return found, kind.converted
-        # These types do not take all that a column of their type in Arrow may hold.
+        # Arrow's types for these have more values, so each value is checked.
         is_limited = isinstance(kind, (CharTypeInfo, LimitedTextTypeInfo, LimitedBytesTypeInfo))
         return kind.arrow_type, kind.converted if is_limited else same
 
@@ -650,7 +656,7 @@ class _ColumnReader:
         """Return the values of a column.
 
         Raises:
-            SparkSetupError: One does not fit the declared type.
+            SparkSetupError: A value does not fit the declared type.
         """
         cast, convert = plan
         try:
@@ -666,7 +672,7 @@ def _nullable_if(field: pa.Field, is_nullable: bool) -> pa.Field:
 
 
 def _local_time(value: dt.datetime) -> dt.datetime:
-    """Return a time in UTC as the clocks of the machine show it."""
+    """Return the local time of the machine for a time in UTC."""
     return value.replace(tzinfo=dt.timezone.utc).astimezone().replace(tzinfo=None, fold=0)
 
 
@@ -678,17 +684,17 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def _other_file(path: str, got: str, where: str) -> SparkSetupError:
     msg = (
-        f"a file of Parquet is as its row_type declares, got {got}, in {path!r}; declare {where!r} as "
+        f"a file of Parquet does not fit its row_type, got {got}, in {path!r}; declare {where!r} as "
         "it is in the file, or read other files"
     )
     return SparkSetupError(msg)
 
 
 def _instants_of(file: pq.ParquetFile) -> set[str]:
-    """Return the columns that hold timestamps of 96 bits, which are instants without saying so."""
+    """Return the names of columns with timestamps of 96 bits, which are instants without a zone."""
     leaves = [file.schema.column(at) for at in range(len(file.schema))]
     paths = [each.path for each in leaves if each.physical_type == "INT96"]
-    # A name may have dots, as paths of parts have.
+    # A name may contain dots, and so do the paths of parts.
     return {
         name
         for name in file.schema_arrow.names
@@ -697,7 +703,7 @@ def _instants_of(file: pq.ParquetFile) -> set[str]:
 
 
 def _has_nanoseconds(kind: pa.DataType) -> bool:
-    """Return whether a declared column, or a part of it, holds nanoseconds."""
+    """Return whether a declared column, or a part of it, has nanoseconds."""
     if pa.types.is_timestamp(kind):
         return bool(kind.unit == "ns")
     if pa.types.is_map(kind):

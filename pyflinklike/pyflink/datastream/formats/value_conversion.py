@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of types as text and back, as Flink's formats write them, and values with parts, part by part."""
+"""Conversions that the formats share.
+
+`parser_of` and `texter_of` convert values without parts to texts and back, as Flink's formats write them.  A
+`PartConverter` converts rows, lists and maps part by part; each format has a subclass for its own values.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ __all__ = [
 ]
 
 Convert = Callable[[Any], Any]
-"""Makes another form of a value."""
+"""A function that converts a value to another form."""
 
 
 def _boolean(text: str) -> bool:
@@ -55,7 +59,7 @@ def _boolean(text: str) -> bool:
 
 
 def _as_python_reads(text: str) -> str:
-    """Return a time in UTC as Python 3.10 reads it: without the letter Z, in whole microseconds."""
+    """Return a time in UTC as Python 3.10 reads it: without the letter Z, with six digits of a fraction."""
     plain, _, fraction = text.strip().rstrip("Zz").partition(".")
     return f"{plain}.{fraction:0<6.6}" if fraction else plain
 
@@ -77,7 +81,7 @@ def _timestamp_text(value: dt.datetime, *, is_utc: bool) -> str:
 
 
 def _number(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return the function that reads numbers as Java does: Python takes 1_000 as well."""
+    """Return the function that reads numbers as Java does, which refuses 1_000."""
 
     def parse_number(text: str) -> Any:
         if "_" in text:
@@ -112,16 +116,16 @@ _QUOTED = (StringTypeInfo, DateTypeInfo, TimeTypeInfo, TimestampTypeInfo, ByteAr
 
 
 def parser_of(type_info: TypeInformation) -> Callable[[str], Any] | None:
-    """Return the function that makes a value of a text; None for a type with parts."""
+    """Return the function that makes a value from a text; None for a type with parts."""
     return next((parse for kind, parse in _PARSERS.items() if isinstance(type_info, kind)), None)
 
 
 def texter_of(type_info: TypeInformation, *, is_utc: bool) -> Callable[[Any], str] | None:
-    """Return the function that makes a text of a value, as Java writes it; None for a type with parts.
+    """Return the function that makes a text from a value, as Java writes it; None for a type with parts.
 
     Args:
         type_info: The type of the value.
-        is_utc: True marks times as UTC, as in JSON.
+        is_utc: True adds the mark of UTC to times, as in JSON.
     """
     if isinstance(type_info, ByteArrayTypeInfo):
         return lambda value: base64.b64encode(value).decode()
@@ -132,7 +136,7 @@ def texter_of(type_info: TypeInformation, *, is_utc: bool) -> Callable[[Any], st
     if parser_of(type_info) is None:
         return None
     if isinstance(type_info, (StringTypeInfo, IntegralTypeInfo)):
-        return str  # as `java_text`, which finds out for each value what it is
+        return str  # the same as `java_text`, but faster
     return lambda value: java_text(value, type_info)
 
 
@@ -144,8 +148,8 @@ def is_quoted(type_info: TypeInformation) -> bool:
 def type_refusal(type_info: TypeInformation, what: str) -> DeclarationTypeError:
     """Return the error for a type that a format does not have."""
     return DeclarationTypeError(
-        f"{what} has rows, basic types, times, bytes, arrays and maps by text, got {type_info!r}; map "
-        "elements to rows of these"
+        f"{what} has rows, basic types, times, bytes, arrays and maps with text keys, got {type_info!r}; map "
+        "elements to rows of these types"
     )
 
 
@@ -158,17 +162,17 @@ def same(value: Any) -> Any:
 
 
 class PartConverter(ABC):
-    """Makes functions that convert values of a type part by part; a subclass converts its parts."""
+    """Makes functions that convert values part by part; a subclass makes the functions for its format."""
 
     rows: ClassVar[type[TupleTypeInfo[Any]]] = RowTypeInfo
-    """The types with fields that the format has."""
+    """The class of types with fields that the format takes."""
 
     def function_of(self, kind: TypeInformation, field: pa.Field) -> Convert:
         """Return the function that converts values of a type; None stays None.
 
         Args:
             kind: The type of the values.
-            field: The column of the values, which says where None is no value.
+            field: The column of the values; it declares which parts may be None.
 
         Raises:
             DeclarationTypeError: The format does not have the type.
@@ -199,35 +203,35 @@ class PartConverter(ABC):
 
     @abstractmethod
     def row(self, names: Sequence[str], parts: Sequence[Convert]) -> Convert:
-        """Return the function for rows, which converts each field by its own function."""
+        """Return the function for rows, given the function for each field."""
 
     @abstractmethod
     def leaf(self, kind: TypeInformation, column: pa.DataType) -> Convert:
         """Return the function for values without parts."""
 
     def map(self, kind: TypeInformation, key: Convert, item: Convert) -> Convert:  # noqa: ARG002
-        """Return the function for maps, which converts keys and values by their functions."""
+        """Return the function for maps, given the functions for keys and values."""
         return lambda value: {key(k): item(v) for k, v in check_kind(value, dict).items()}
 
 
 def check_kind(value: Any, kind: type) -> Any:
-    """Return the value itself.
+    """Return the value itself if it is a list or dict, as declared.
 
     Raises:
-        ValueError: It has other parts than the type.
+        ValueError: The value has another class.
     """
     if not isinstance(value, kind):
         wanted = "an array" if kind is list else "an object"
-        msg = f"{wanted} is wanted, got {short_repr(value)}"
-        raise ValueError(msg)  # noqa: TRY004  it is what was written that is wrong
+        msg = f"{wanted} was expected, got {short_repr(value)}"
+        raise ValueError(msg)  # noqa: TRY004  the text is wrong, not the call
     return value
 
 
 def refuse_null(count: int, is_value: bool) -> None:
-    """Check that there are nulls only where null is a value.
+    """Check that there are nulls only in parts that may be null.
 
     Raises:
-        ValueError: There is a null elsewhere.
+        ValueError: A part that may not be null is null.
     """
     if count and not is_value:
         msg = "a null where none is declared"
