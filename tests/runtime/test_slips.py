@@ -718,7 +718,6 @@ def test_a_job_is_told_as_well(told: Told) -> None:
     [
         ("testing.strategies", "hypothesis", "testing"),
         ("columns.cuts", "hypothesis", "testing"),
-        ("testing.agreement", "hypothesis", "testing"),
     ],
 )
 def test_a_missing_package_of_a_tool_is_told_with_its_extra(

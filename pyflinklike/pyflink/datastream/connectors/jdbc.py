@@ -455,12 +455,12 @@ class Database(ABC):
         if not isinstance(value, Instant):
             return value
         if value.nanos % 1000:
-            msg = f"a database takes microseconds, got {value!r}; round it"
+            msg = f"a database takes microseconds, got {short_repr(value)}; round it"
             raise OutputError(msg)
         try:
             return _EPOCH + dt.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
         except OverflowError as error:
-            msg = f"a database takes years from 1 to 9999, got {value!r}; leave it out"
+            msg = f"a database takes years from 1 to 9999, got {short_repr(value)}; leave it out"
             raise OutputError(msg) from error
 
 
