@@ -31,7 +31,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike._changelog.checkpoint_logs import check_log
 from pyflinklike.spark import key_by
 from pyflinklike.spark._wire.key_groups import group_ids
 from pyflinklike.state_processor import (
@@ -44,6 +43,7 @@ from pyflinklike.state_processor import (
     take_savepoint,
 )
 from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState, checkpoint_states
+from pyflinklike.state_processor._logs.checkpoint_logs import check_log
 from pyflinklike.state_processor._logs.group_reader import StateReader
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows

@@ -17,9 +17,18 @@ from collections.abc import Callable, Iterable, Iterator
 
 from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.segments import Declaration, Section, Segment, read_segment
-from pyflinklike.errors import CorruptStateError
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 
-__all__ = ["divide", "join", "read_chain", "read_one", "segment_name", "snapshots"]
+__all__ = [
+    "divide",
+    "join",
+    "read_chain",
+    "read_one",
+    "refusal_of_shared",
+    "sections_of",
+    "segment_name",
+    "snapshots",
+]
 
 
 def divide(
@@ -146,3 +155,31 @@ def read_chain(
     if parent != nonce:
         msg = f"{where}: the log's last segment is not the one its head names; go back to a checkpoint"
         raise CorruptStateError(msg)
+
+
+# What the segments hold
+
+
+def sections_of(log: Iterable[Segment], where: str) -> Iterator[Section]:
+    """Yield the sections of successive segments, in order.
+
+    Raises:
+        CorruptStateError: A table is not declared.
+    """
+    declarations = {}
+    for segment in log:
+        declarations.update(segment.declarations)
+        for table_id, payload in segment.sections:
+            if table_id not in declarations:
+                msg = f"{where}: a segment must declare its tables, got table id {table_id}"
+                raise CorruptStateError(f"{msg}; go back to a checkpoint")
+            yield Section(declarations[table_id], payload, where)
+
+
+def refusal_of_shared(declaration: Declaration, where: str) -> IncompatibleStateError:
+    """Build the error for entries of a key group that would have to be divided or merged."""
+    return IncompatibleStateError(
+        f"{where}: a savepoint in bytes of several key groups may hold only entries that belong to "
+        f'keys, got {declaration.name!r} of scope or stream_time "partition"; use scope "key", take '
+        "the savepoint as a directory, or go on from the checkpoint itself"
+    )

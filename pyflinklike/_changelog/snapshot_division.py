@@ -23,10 +23,9 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike._changelog.checkpoint_logs import refusal_of_shared, sections_of
 from pyflinklike._changelog.damage import decoding
 from pyflinklike._changelog.entry_codec import divide_batch, encode_batch
-from pyflinklike._changelog.segment_chain import snapshots
+from pyflinklike._changelog.segment_chain import refusal_of_shared, sections_of, snapshots
 from pyflinklike._changelog.segments import MAX_BYTES, SEGMENT_BYTES, Declaration, Section, Segment
 from pyflinklike._changelog.stored_table import StoredTable, codes_of, replay
 from pyflinklike._clock import TimeDomain

@@ -25,7 +25,6 @@ from typing import Any
 
 import attrs
 
-from pyflinklike._changelog.checkpoint_logs import sections_of
 from pyflinklike._changelog.key_group_log import KeyGroupLog
 from pyflinklike._changelog.key_group_state import (
     KeyedStateBackend,
@@ -33,7 +32,7 @@ from pyflinklike._changelog.key_group_state import (
     LocalStateBackend,
 )
 from pyflinklike._changelog.log_storage import NO_LETTERS, NO_TIMES, Head, HeadTimes, LogStorage
-from pyflinklike._changelog.segment_chain import join
+from pyflinklike._changelog.segment_chain import join, sections_of
 from pyflinklike._changelog.segments import Segment
 from pyflinklike._clock import MAX_WATERMARK, Clock, TimeDomain
 from pyflinklike._messages import shown_state

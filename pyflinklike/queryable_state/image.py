@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import attrs
 
-from pyflinklike._changelog.checkpoint_logs import check_groups, check_head, record_and_registry
 from pyflinklike._changelog.log_storage import HEAD_AT, Head
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import read_chain, read_one
@@ -28,6 +27,11 @@ from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
     StateAccessError,
+)
+from pyflinklike.state_processor._logs.checkpoint_logs import (
+    check_groups,
+    check_head,
+    record_and_registry,
 )
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.types import TypeInformation

@@ -28,8 +28,8 @@ from pyflinklike.queryable_state.image import (
     image_of,
     next_image,
 )
+from pyflinklike.queryable_state.xxhash64 import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids, index_of
-from pyflinklike.spark._wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark._wire.schema import arrow_type, key_type_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import attrs
 
-from pyflinklike._changelog.checkpoint_logs import sections_of
 from pyflinklike._changelog.entry_codec import entries_in
 from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.segment_chain import sections_of
 from pyflinklike._changelog.segments import read_segment
 
 __all__ = ["InMemoryLogStorage"]

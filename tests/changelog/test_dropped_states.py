@@ -19,7 +19,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike._changelog.checkpoint_logs import sections_of
+from pyflinklike._changelog.segment_chain import sections_of
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.errors import DeclarationError, IncompatibleStateError, UnknownStateError
 from pyflinklike.spark import key_by

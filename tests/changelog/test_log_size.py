@@ -12,7 +12,6 @@ from group_log_support import Cleanup
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflinklike._changelog.checkpoint_logs import merge, read_log
 from pyflinklike._changelog.entry_codec import (
     MAX_ENTRY,
     decode_entries,
@@ -30,6 +29,7 @@ from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import CorruptStateError, SparkSetupError, StateValueError
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
+from pyflinklike.state_processor._logs.checkpoint_logs import merge, read_log
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.types import Types
 

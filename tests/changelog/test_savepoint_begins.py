@@ -8,8 +8,9 @@ from probe import Probe, Record
 from stream_support import BACKENDS, READ, Stream, act, five_states
 
 from pyflinklike import HashMapStateBackend, StateTtlConfig
-from pyflinklike._changelog.checkpoint_logs import read_log, sections_of
 from pyflinklike._changelog.entry_codec import rows_in
+from pyflinklike._changelog.segment_chain import sections_of
+from pyflinklike.state_processor._logs.checkpoint_logs import read_log
 
 KEYS = [f"key {n}" for n in range(9)]
 

@@ -7,9 +7,9 @@ import pytest
 from broadcast_support import LIMITS, Alert
 
 from pyflinklike import Types
-from pyflinklike._changelog.checkpoint_logs import merge
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
+from pyflinklike.state_processor._logs.checkpoint_logs import merge
 from pyflinklike.testing import BroadcastHarness
 
 KEYS = Types.STRING()

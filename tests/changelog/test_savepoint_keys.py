@@ -10,7 +10,6 @@ from probe import Probe, Record, drive
 from stream_support import Stream, snapshot_of
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike._changelog.checkpoint_logs import merge
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._changelog.snapshot_division import (
     regroup_snapshot,
@@ -19,6 +18,7 @@ from pyflinklike._changelog.snapshot_division import (
 )
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import IncompatibleStateError
+from pyflinklike.state_processor._logs.checkpoint_logs import merge
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.strategies import keys, type_infos, values_of

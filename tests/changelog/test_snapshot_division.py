@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflinklike._changelog.checkpoint_logs import sections_of
 from pyflinklike._changelog.entry_codec import decode_entries, encode_batch, encode_entries
+from pyflinklike._changelog.segment_chain import sections_of
 from pyflinklike._changelog.segments import Declaration, Segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike._changelog.stored_table import StoredTable, replay

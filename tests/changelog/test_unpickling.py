@@ -16,7 +16,6 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike._changelog.checkpoint_logs import merge, refuse_pickles
 from pyflinklike._changelog.segments import Declaration, Segment, read_segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
@@ -26,6 +25,7 @@ from pyflinklike.errors import (
     IncompatibleStateError,
 )
 from pyflinklike.state.table import Shape, TableSpec
+from pyflinklike.state_processor._logs.checkpoint_logs import merge, refuse_pickles
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.types.key_codec import AnyKeyTypeInfo

@@ -20,13 +20,13 @@ from relay import SCHEMA, instant
 from simulated.frames import SimulatedQuery
 from simulated.program import OperatorInput, SimulatedOperator
 
-from pyflinklike._changelog.checkpoint_logs import record_and_registry
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.spark._host.batch_host import run_batch
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY
 from pyflinklike.spark._wire.system_columns import BATCH_TIME, KEY_GROUP, LAST_WATERMARK
 from pyflinklike.state_processor import open_savepoint
+from pyflinklike.state_processor._logs.checkpoint_logs import record_and_registry
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
 from pyflinklike.state_processor._logs.state_infos import describe_states

@@ -3,9 +3,9 @@
 
 from typing import Any
 
-from pyflinklike._changelog.checkpoint_logs import read_log
 from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike._changelog.segments import Segment, read_segment
+from pyflinklike.state_processor._logs.checkpoint_logs import read_log
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of

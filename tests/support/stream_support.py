@@ -23,7 +23,6 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike._changelog.checkpoint_logs import merge, read_log
 from pyflinklike._changelog.key_group_state import LocalStateBackend
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
@@ -31,6 +30,7 @@ from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, begin, serve
+from pyflinklike.state_processor._logs.checkpoint_logs import merge, read_log
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 

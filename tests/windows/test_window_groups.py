@@ -25,9 +25,9 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike._changelog.checkpoint_logs import sections_of
 from pyflinklike._changelog.entry_codec import decode_entries
 from pyflinklike._changelog.key_group_state import LocalStateBackend
+from pyflinklike._changelog.segment_chain import sections_of
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike._runtime.assembly import OperatorDeclaration

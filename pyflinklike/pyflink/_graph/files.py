@@ -31,10 +31,10 @@ import attrs
 from pyflinklike._clock import DurationLike, to_milliseconds, wall_clock
 from pyflinklike._deprecation import WithoutJava
 from pyflinklike._messages import instance_of, short_repr
-from pyflinklike._paths import local_path
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
 from pyflinklike.pyflink._graph.sinks import Renaming, Sink, SinkWriter, java_text
 from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.state_processor._folders.folder_paths import local_path
 from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation, Types
 
 __all__ = [

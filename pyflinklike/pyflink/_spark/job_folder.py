@@ -42,7 +42,6 @@ from urllib.parse import unquote
 
 import attrs
 
-from pyflinklike._paths import local_path
 from pyflinklike.errors import CorruptStateError, SparkSetupError
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobSettings
@@ -60,6 +59,7 @@ from pyflinklike.state_processor._checkpoints.job_at_rest import (
 from pyflinklike.state_processor._folders.folder_paths import (
     FolderPath,
     RemotePath,
+    local_path,
     read_json,
     remove_folder,
     write_json,

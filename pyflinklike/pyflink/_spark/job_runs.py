@@ -53,6 +53,7 @@ from pyflinklike.pyflink._spark.data_frame_source import frame_source
 from pyflinklike.pyflink._spark.job_folder import JobFolder, identity_of
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts, job_frame
 from pyflinklike.pyflink._spark.results import Handover, ResultBatch, Results
+from pyflinklike.pyflink._spark.shipped_files import ship_files
 from pyflinklike.pyflink._spark.stages import (
     PythonStage,
     find_watermark_makers,
@@ -72,7 +73,6 @@ from pyflinklike.spark._plan.session import (
     max_parallelism_for,
     partitions_of,
     prepare_workers,
-    ship_files,
     time_zone_of,
 )
 from pyflinklike.state_processor._checkpoints.folder_lock import driver_of

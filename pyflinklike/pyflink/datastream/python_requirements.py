@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyflinklike._paths import local_path
 from pyflinklike.errors import DeclarationValueError, SparkSetupError
+from pyflinklike.state_processor._folders.folder_paths import local_path
 
 __all__ = ["install_requirements"]
 

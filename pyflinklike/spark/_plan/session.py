@@ -16,17 +16,13 @@ from __future__ import annotations
 
 import atexit
 import functools
-import io
 import logging
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
-import zipfile
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,8 +30,7 @@ from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pyflinklike._paths import local_path
-from pyflinklike.errors import DeclarationValueError, SparkSetupError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._plan.process_options import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:
@@ -54,7 +49,6 @@ __all__ = [
     "prepare_session",
     "prepare_workers",
     "reach_driver_worker",
-    "ship_files",
     "time_zone_of",
 ]
 
@@ -295,59 +289,6 @@ def prepare_workers(spark: SparkSession) -> None:
     if _workers_are_here and python != sys.executable and not is_linked:
         shipped = _with_shipped(context, _root_of_shipped_files())
         check_python(python, {"PYTHONPATH": shipped}, is_local=True)
-
-
-def ship_files(spark: SparkSession, paths: Iterable[str]) -> None:
-    """Let workers import from files and folders of the program.
-
-    Args:
-        spark: The session; it must be a classic one.
-        paths: Modules, archives and folders of modules.  A folder is shipped as an archive, because
-            Spark puts no folder on a path.
-
-    Raises:
-        DeclarationValueError: There is no file at a path, or a folder for a cluster has compiled
-            modules, which cannot be imported from an archive.
-    """
-    for path in paths:
-        local = Path(local_path(path))
-        if local.is_dir():
-            compiled = next((each for each in local.rglob("*") if each.suffix in _COMPILED), None)
-            if compiled is not None and not str(spark.sparkContext.master).startswith("local"):
-                msg = (
-                    "the nodes of a cluster import only modules in Python from an archive, got the "
-                    f"compiled {compiled.relative_to(local).as_posix()!r} in {str(local)!r}; "
-                    "install its package on the nodes, or ship an environment with spark.archives"
-                )
-                raise DeclarationValueError(msg)
-            spark.sparkContext.addPyFile(_archive_of(local))
-        elif local.exists() or "://" in path:
-            spark.sparkContext.addPyFile(path)
-        else:
-            msg = (
-                f"add_python_file takes a file or folder that exists, got {path!r}; a relative path "
-                f"begins at {str(Path.cwd())!r}"
-            )
-            raise DeclarationValueError(msg)
-
-
-_COMPILED = frozenset({".so", ".pyd"})
-
-
-def _archive_of(folder: Path) -> str:
-    """Zip a folder's modules; a checksum in the name lets Spark take a changed folder again."""
-    files = [each for each in sorted(folder.rglob("*")) if each.is_file()]
-    kept = [each for each in files if "__pycache__" not in each.parts]
-    contents = io.BytesIO()
-    with zipfile.ZipFile(contents, "w") as archive:
-        for each in kept:
-            member = zipfile.ZipInfo(each.relative_to(folder).as_posix())
-            archive.writestr(member, each.read_bytes())
-    place = Path(tempfile.mkdtemp(prefix="pyflinklike-"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    path = place / f"{folder.resolve().name}-{zlib.crc32(contents.getvalue()):08x}.zip"
-    path.write_bytes(contents.getvalue())
-    return str(path)
 
 
 def reach_driver_worker(spark: SparkSession) -> None:

@@ -31,7 +31,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike._changelog.checkpoint_logs import check_groups, record_and_registry
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import KeyGroupRegistry, OperatorRecord
 from pyflinklike._checks import is_int
@@ -50,6 +49,7 @@ from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of, registry_
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._checkpoints.job_at_rest import job_at
+from pyflinklike.state_processor._logs.checkpoint_logs import check_groups, record_and_registry
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._savepoints.history_parts import read_manifest
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory

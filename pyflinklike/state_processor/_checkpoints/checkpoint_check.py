@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike._changelog.checkpoint_logs import check_groups, record_and_registry
 from pyflinklike._changelog.log_storage import WATERMARK_AT, Head
 from pyflinklike._changelog.operator_record import KeyGroupRegistry, OperatorRecord
 from pyflinklike.errors import (
@@ -50,6 +49,7 @@ from pyflinklike.state_processor._checkpoints.group_job import (
     map_frame,
     spark_schema,
 )
+from pyflinklike.state_processor._logs.checkpoint_logs import check_groups, record_and_registry
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.group_reader import StoredKeys
 from pyflinklike.state_processor._logs.key_columns import KeyColumns

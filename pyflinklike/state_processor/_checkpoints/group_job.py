@@ -23,7 +23,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pyflinklike._changelog.checkpoint_logs import check_log
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.errors import CorruptStateError, SparkSetupError
@@ -35,6 +34,7 @@ from pyflinklike.spark._wire.key_groups import group_ids, index_of
 from pyflinklike.spark._wire.key_hash import key_group
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
 from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState, place_in
+from pyflinklike.state_processor._logs.checkpoint_logs import check_log
 from pyflinklike.state_processor._logs.group_reader import GroupReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 

@@ -27,7 +27,6 @@ from pyflinklike.errors import (
     IncompatibleStateError,
     StateValueError,
 )
-from pyflinklike.spark._wire.key_hash import KeyGroupFinder
 from pyflinklike.spark._wire.schema import key_type_of
 from pyflinklike.spark._wire.system_columns import frame_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
@@ -42,6 +41,7 @@ from pyflinklike.state_processor._checkpoints.group_job import (
     key_fields,
     spark_schema,
 )
+from pyflinklike.state_processor._checkpoints.key_group_finder import KeyGroupFinder
 from pyflinklike.state_processor._checkpoints.savepoint_frames import (
     list_saved_states,
     read_saved_entries,

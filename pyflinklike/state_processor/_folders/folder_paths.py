@@ -25,6 +25,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
 
 from pyflinklike.errors import CorruptStateError, SparkSetupError
 
@@ -33,6 +34,7 @@ __all__ = [
     "FolderPath",
     "Listed",
     "RemotePath",
+    "local_path",
     "read_file",
     "read_json",
     "remove_folder",
@@ -369,3 +371,21 @@ def _damage_error(path: FolderPath) -> CorruptStateError:
 
 def _text(contents: dict[str, Any]) -> str:
     return json.dumps(contents, sort_keys=True)
+
+
+def local_path(path: str) -> Path:
+    """Return the path of a file on this machine.
+
+    Raises:
+        SparkSetupError: The address names another machine or a remote file system.
+    """
+    if "://" not in path and not path.startswith("file:"):
+        return Path(path)
+    parts = urlsplit(path)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        msg = (
+            f"the files of a job must be on a file system that this machine has mounted, got {path!r}; "
+            "mount it, or read and write such addresses with Spark's DataFrames"
+        )
+        raise SparkSetupError(msg)
+    return Path(unquote(parts.path))

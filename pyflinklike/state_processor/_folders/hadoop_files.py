@@ -24,12 +24,12 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
-from pyflinklike._paths import local_path
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.state_processor._folders.folder_paths import (
     FolderPath,
     Listed,
     RemotePath,
+    local_path,
 )
 
 __all__ = ["HadoopFiles", "folder_path", "for_spark", "is_remote_address", "temporary_folder"]

@@ -14,10 +14,10 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike._changelog.checkpoint_logs import read_log, sections_of
 from pyflinklike._changelog.damage import decoding
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorRecord
+from pyflinklike._changelog.segment_chain import sections_of
 from pyflinklike._changelog.segments import Section, Segment
 from pyflinklike._changelog.stored_table import (
     StoredTable,
@@ -29,6 +29,7 @@ from pyflinklike._changelog.stored_table import (
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import PyflinklikeError
 from pyflinklike.state.table import RESERVED_PREFIX
+from pyflinklike.state_processor._logs.checkpoint_logs import read_log
 from pyflinklike.state_processor._logs.column_values import (
     TIMESTAMP,
     BatchClock,

@@ -17,10 +17,10 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike._changelog.checkpoint_logs import sections_of
 from pyflinklike._changelog.damage import decoding
 from pyflinklike._changelog.entry_codec import rows_in
 from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.segment_chain import sections_of
 from pyflinklike._changelog.segments import Declaration, Segment, read_segment
 from pyflinklike._changelog.stored_table import replay_changes
 from pyflinklike.errors import CorruptStateError, UnknownBatchError

@@ -27,12 +27,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
-from pyflinklike._changelog.checkpoint_logs import (
-    check_logs,
-    merge,
-    record_and_registry,
-    refuse_pickles,
-)
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import snapshots
@@ -57,15 +51,22 @@ from pyflinklike.spark._wire.key_groups import (
     registry_key_of,
     registry_payload,
 )
-from pyflinklike.spark._wire.key_hash import KeyGroupFinder, key_group
+from pyflinklike.spark._wire.key_hash import key_group
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
 from pyflinklike.state_processor._checkpoints.checkpoint import last_batch, read_blobs, where_of
 from pyflinklike.state_processor._checkpoints.group_job import Batches, map_frame
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
+from pyflinklike.state_processor._checkpoints.key_group_finder import KeyGroupFinder
 from pyflinklike.state_processor._edits.saved_files import Frames, read_saved_frames
 from pyflinklike.state_processor._edits.savepoint import Savepoint
+from pyflinklike.state_processor._logs.checkpoint_logs import (
+    check_logs,
+    merge,
+    record_and_registry,
+    refuse_pickles,
+)
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import StateRows

@@ -11,8 +11,8 @@ from spark_support import reads_state
 from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.errors import StateValueError
 from pyflinklike.queryable_state.replica_source import KeyRoute
-from pyflinklike.spark._wire.key_hash import KeyGroupFinder
 from pyflinklike.spark._wire.schema import key_type_of
+from pyflinklike.state_processor._checkpoints.key_group_finder import KeyGroupFinder
 from pyflinklike.state_processor._checkpoints.state_frames import find_wanted_keys
 
 pytestmark = reads_state

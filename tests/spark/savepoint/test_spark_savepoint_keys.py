@@ -14,8 +14,8 @@ from spark_support import Feed, bounded
 
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.spark import key_by
-from pyflinklike.spark._wire.key_hash import KeyGroupFinder
 from pyflinklike.spark._wire.schema import key_type_of
+from pyflinklike.state_processor._checkpoints.key_group_finder import KeyGroupFinder
 
 KEYS = {
     "boolean": [True, False],

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from replay_support import log_of, record_of, rows_of
 
 from pyflinklike import StateTtlConfig, Time
-from pyflinklike._changelog.checkpoint_logs import sections_of
 from pyflinklike._changelog.log_storage import Head
-from pyflinklike._changelog.segment_chain import join, snapshots
+from pyflinklike._changelog.segment_chain import join, sections_of, snapshots
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._runtime.micro_batch import begin, commit
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend

@@ -25,10 +25,9 @@ import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql import types as st
 
-from pyflinklike._changelog.checkpoint_logs import merge, sections_of
 from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.operator_record import OperatorRecord
-from pyflinklike._changelog.segment_chain import snapshots
+from pyflinklike._changelog.segment_chain import sections_of, snapshots
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike._runtime.assembly import OperatorDeclaration
@@ -37,14 +36,15 @@ from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.functions.dead_letters import LETTER_FIELDS
+from pyflinklike.queryable_state.xxhash64 import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark._host.packed_records import make_packing_of
 from pyflinklike.spark._host.task import of_checkpoint
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids, index_of, registry_key_of
-from pyflinklike.spark._wire.key_hash import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark._wire.payloads import Packing
 from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, INPUT, INPUTS, KEY_GROUP
 from pyflinklike.state.table import REPLICATED, Shape
+from pyflinklike.state_processor._logs.checkpoint_logs import merge
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
 from pyflinklike.state_processor._logs.log_rows import StateChanges

@@ -31,7 +31,6 @@ from typing import Any
 
 import attrs
 
-from pyflinklike._changelog.checkpoint_logs import check_groups, check_log, record_and_registry
 from pyflinklike._changelog.log_storage import HEAD_AT, WATERMARK_AT, Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
@@ -51,6 +50,11 @@ from pyflinklike.spark._wire.key_groups import (
     is_registry_key,
     place_of,
     registry_key_of,
+)
+from pyflinklike.state_processor._logs.checkpoint_logs import (
+    check_groups,
+    check_log,
+    record_and_registry,
 )
 from simulated.choices import Choices, Decision, shorten
 from simulated.file_system import KINDS, FileSystem

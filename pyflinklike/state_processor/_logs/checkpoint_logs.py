@@ -15,7 +15,7 @@ Only a store's notes (`Declaration.is_mark`) are in every group: one of these is
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pyflinklike._changelog.entry_codec import decode_entries
 from pyflinklike._changelog.log_storage import Head
@@ -27,7 +27,7 @@ from pyflinklike._changelog.operator_record import (
     OperatorRecord,
     is_of_state,
 )
-from pyflinklike._changelog.segment_chain import read_chain
+from pyflinklike._changelog.segment_chain import read_chain, refusal_of_shared, sections_of
 from pyflinklike._changelog.segments import MAX_BYTES, Declaration, Section, Segment
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.state.table import LAYOUT, Shape, TableSpec
@@ -42,9 +42,7 @@ __all__ = [
     "merge",
     "read_log",
     "record_and_registry",
-    "refusal_of_shared",
     "refuse_pickles",
-    "sections_of",
 ]
 
 
@@ -181,22 +179,6 @@ def read_log(head: Head, segments: Mapping[int, bytes], where: str) -> list[Segm
     return [each for _, each in read_chain(segments.get, sequences, b"", head.nonce, where)]
 
 
-def sections_of(log: Iterable[Segment], where: str) -> Iterator[Section]:
-    """Yield the sections of successive segments, in order.
-
-    Raises:
-        CorruptStateError: A table is not declared.
-    """
-    declarations = {}
-    for segment in log:
-        declarations.update(segment.declarations)
-        for table_id, payload in segment.sections:
-            if table_id not in declarations:
-                msg = f"{where}: a segment must declare its tables, got table id {table_id}"
-                raise CorruptStateError(f"{msg}; go back to a checkpoint")
-            yield Section(declarations[table_id], payload, where)
-
-
 # Savepoints
 
 
@@ -306,12 +288,3 @@ def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
                     "checkpoint's writer, whose pickles run code when the savepoint is restored"
                 )
                 raise IncompatibleStateError(msg)
-
-
-def refusal_of_shared(declaration: Declaration, where: str) -> IncompatibleStateError:
-    """Build the error for entries of a key group that would have to be divided or merged."""
-    return IncompatibleStateError(
-        f"{where}: a savepoint in bytes of several key groups may hold only entries that belong to "
-        f'keys, got {declaration.name!r} of scope or stream_time "partition"; use scope "key", take '
-        "the savepoint as a directory, or go on from the checkpoint itself"
-    )
