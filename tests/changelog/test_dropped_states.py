@@ -157,8 +157,8 @@ def test_a_clock_that_was_set_back_makes_no_key_group_look_served():
     ("others", "drop", "error", "match"),
     [
         ((), ["odl"], UnknownStateError, r"\['count', 'old'\], got 'odl'; did you mean 'old'"),
-        (("old",), ["old"], DeclarationError, "got 'old', which it declares; leave one"),
-        ((), ["count"], DeclarationError, "got 'count', which it declares; leave one"),
+        (("old",), ["old"], DeclarationError, "got 'old', which the function declares; remove one"),
+        ((), ["count"], DeclarationError, "got 'count', which the function declares; remove one"),
     ],
 )
 def test_a_name_that_cannot_be_dropped_is_an_error(others, drop, error, match):

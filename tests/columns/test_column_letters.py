@@ -304,7 +304,7 @@ class Doubles(KeyedProcessFunction):
 def test_a_failure_snapshot_of_no_call_of_a_batch_is_refused(facts):
     """Though its checksum is right: of another kind, a timer without a domain, or no record."""
     *_, (letter,) = run(Totals(), [[("a", -1)]], MANY)
-    with pytest.raises(CorruptStateError, match="of a record or timer of a key, got"):
+    with pytest.raises(CorruptStateError, match="for a record or timer of a key, got"):
         KeyedBatchHarness.of_failure(made_up(letter["failure_snapshot"], **facts), Totals())
 
 
