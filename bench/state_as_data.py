@@ -44,7 +44,7 @@ from pyflinklike.state_processor import (
 )
 from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState, checkpoint_states
 from pyflinklike.state_processor._logs.checkpoint_logs import check_log
-from pyflinklike.state_processor._logs.group_reader import StateReader
+from pyflinklike.state_processor._logs.group_reader import GroupStateReader
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
 
@@ -174,7 +174,7 @@ def log_and_peak(state: CheckpointState) -> tuple[int, int]:
     former = pa.default_memory_pool()
     pa.set_memory_pool(_COUNTING)
     try:
-        for table in StateReader(StateRows.of(state.record, info), None).read(index, log, ""):
+        for table in GroupStateReader(StateRows.of(state.record, info), None).read(index, log, ""):
             assert table.num_rows
             del table
     finally:

@@ -20,7 +20,7 @@ from pyflinklike.queryable_state.read_only_states import (
     ReadOnlyTimers,
     ReadOnlyVersionedStore,
     ReadOnlyWindowStore,
-    ReplicaStateReader,
+    StateReader,
     Timer,
 )
 
@@ -35,7 +35,7 @@ __all__ = [
     "ReadOnlyVersionedStore",
     "ReadOnlyWindowStore",
     "ReplicaMetrics",
-    "ReplicaStateReader",
+    "StateReader",
     "Timer",
 ]
 

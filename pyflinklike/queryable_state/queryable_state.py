@@ -27,7 +27,7 @@ from pyflinklike._clock import DurationLike, wall_clock
 from pyflinklike.errors import PyflinklikeError, StaleStateError, StoreClosedError
 from pyflinklike.queryable_state.decoded_groups import DecodedGroups, ReplicaMetrics
 from pyflinklike.queryable_state.image import Image, ImageSource, Share
-from pyflinklike.queryable_state.read_only_states import ReplicaStateReader
+from pyflinklike.queryable_state.read_only_states import StateReader
 from pyflinklike.queryable_state.savepoint_source import SavepointSource
 from pyflinklike.queryable_state.settings import CACHE_BYTES, Bounds, Settings
 from pyflinklike.queryable_state.version import OpenStates, Version
@@ -44,7 +44,7 @@ __all__ = ["QueryableState"]
 LOG = logging.getLogger("pyflinklike.queryable_state")
 
 
-class QueryableState(ReplicaStateReader):
+class QueryableState(StateReader):
     """The state of a query after the last micro-batch that the replica has read; made by `open`.
 
     Any number of threads may read while another one refreshes.  Each answer is of one micro-batch.
@@ -286,7 +286,7 @@ class QueryableState(ReplicaStateReader):
         at_least_batch: int | None = None,
         max_age: DurationLike | None = None,
         timeout: DurationLike | None = None,
-    ) -> Iterator[ReplicaStateReader]:
+    ) -> Iterator[StateReader]:
         """Hold on to one version, so that all reads of the snapshot are of one micro-batch.
 
         Args:
@@ -307,7 +307,7 @@ class QueryableState(ReplicaStateReader):
                 raise StaleStateError(f"{msg}; take another one with at_least_batch={batch_id}")
             return version
 
-        yield ReplicaStateReader(pick, pick, self._settings)
+        yield StateReader(pick, pick, self._settings)
 
     # Life
 

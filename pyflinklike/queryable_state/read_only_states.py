@@ -58,7 +58,7 @@ __all__ = [
     "ReadOnlyTimers",
     "ReadOnlyVersionedStore",
     "ReadOnlyWindowStore",
-    "ReplicaStateReader",
+    "StateReader",
     "Timer",
 ]
 
@@ -76,7 +76,7 @@ NO_KEY_GIVEN: Any = _NoKeyGiven()
 """The key of a store that belongs to no key; None cannot say that, since it is a wrong key."""
 
 
-class ReplicaStateReader:
+class StateReader:
     """Gives the states, stores and timers of an operator by name.
 
     Args:

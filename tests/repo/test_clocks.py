@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "pyflinklike"
-HOSTS = ("spark", "testing", "kafka", "pyflink/_spark")
+HOSTS = ("spark", "testing", "retries", "kafka", "pyflink/_spark", "state_processor/_checkpoints")
 
 # A module that has none of these words reads no time; not each is taken apart.
 WORDS = re.compile(r"time\.time|from time |_ns\b|monotonic|perf_counter|now\b|today\b")

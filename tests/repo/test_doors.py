@@ -121,7 +121,8 @@ def test_the_hints_and_the_source_of_a_public_method_are_found(method: FunctionT
 
 # NumPy, pandas and PySpark need not be installed, and what speaks of them loads none.
 SPEAK_OF_OPTIONAL = {
-    "KeyedStream.process",
+    "KeyedDataFrame.process",
+    "pyflinklike.state_processor.write_savepoint",
     "Report.data",
     "QueryableState.open",
 }

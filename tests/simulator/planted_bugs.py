@@ -159,8 +159,8 @@ BUGS = [
     _bug(
         "agendas survive the entries that change them",
         WORKING,
-        "self.timers.clear()  # they are derived",
-        "pass  # they are derived",
+        "                self.timers.clear()",
+        "                pass",
     ),
     _bug(
         "a segment read is not noted in the working state",
@@ -340,8 +340,8 @@ BUGS = [
     _bug(
         "a savepoint's timers are not in the agenda",
         OPERATOR,
-        "        state.timers.clear()  # agendas are derived",
-        "        # agendas are derived",
+        "        state.timers.clear()\n",
+        "",
     ),
     _bug(
         "a key group takes the first snapshot of a savepoint only",
@@ -420,7 +420,7 @@ BUGS = [
     _bug(
         "only the second task calls the homes",
         PAYLOADS,
-        "    # One task suffices, and the first one is there in every micro-batch.\n"
+        "    # One task suffices, and every micro-batch has a first one.\n"
         "    if context is None or context.partitionId() == 0:",
         "    if context is None or context.partitionId() == 1:",
     ),
@@ -607,14 +607,14 @@ BUGS = [
     _bug(
         "what a call wrote before it raised stays",
         GUARD,
-        "            self._stage.drop()\n            timers",
+        "            self._write_buffer.drop()\n            timers",
         "            timers",
     ),
     _bug(
         "a table keeps what a call wrote before it raised",
         STAGED,
-        '        """Forget the overlay."""\n        self._overlay = {}\n',
-        '        """Forget the overlay."""\n',
+        "            table.overlay = {}\n",
+        "            pass\n",
     ),
     _bug(
         "timers of a call that raised stay",
@@ -633,12 +633,6 @@ BUGS = [
         GUARD,
         "        self._outputs.go_back(main, side)\n",
         "",
-    ),
-    _bug(
-        "a store does not undo what is beside its tables",
-        STAGED,
-        "            self._undo.append(undo)\n",
-        "            pass\n",
     ),
     _bug(
         "what a batch of columns wrote before it raised stays",

@@ -38,7 +38,7 @@ from pyflinklike.errors import (
 )
 from pyflinklike.state_processor import write_savepoint
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.testing import KeyedProcessHarness
@@ -188,7 +188,7 @@ def replay(blob: bytes, record: Any) -> None:
     for info in describe_states(record, 0):
         for saved in (False, True):
             rows = StateRows.of(record, info, saved=saved)
-            for table in StateReader(rows, clock, False).read(3, log, "crafted"):
+            for table in GroupStateReader(rows, clock, False).read(3, log, "crafted"):
                 str(table)
     for judged in (clock, None):
         for table in TimersReader(record, judged).read(3, log, "crafted"):

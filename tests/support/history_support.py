@@ -28,7 +28,7 @@ from pyflinklike.spark._wire.system_columns import BATCH_TIME, KEY_GROUP, LAST_W
 from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._logs.checkpoint_logs import record_and_registry
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.state_processor._savepoints.history_parts import HistoryPlan, begin_history
@@ -237,7 +237,7 @@ def _contents(blobs: Any, clock: BatchClock) -> Any:
     segment = read_segment(savepoint_of(blobs, "test"), "test")
     found = {}
     for info in describe_states(record, 0):
-        reader: Any = StateReader(StateRows.of(record, info, saved=True), clock, expired=False)
+        reader: Any = GroupStateReader(StateRows.of(record, info, saved=True), clock, expired=False)
         found[info.name] = _sorted(reader.read(0, [segment], "test"))
     found["timers"] = _sorted(TimersReader(record, None).read(0, [segment], "test"))
     return {name: rows for name, rows in found.items() if rows}

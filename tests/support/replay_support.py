@@ -7,7 +7,7 @@ from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRec
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike.state_processor._logs.checkpoint_logs import read_log
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.types import TypeInformation, Types
@@ -48,7 +48,7 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """The rows of a state in key group 3."""
     info = state_of(describe_states(record, 0), name, "tested")
-    reader = StateReader(StateRows.of(record, info, saved=saved), clock, expired)
+    reader = GroupStateReader(StateRows.of(record, info, saved=saved), clock, expired)
     return [row for table in reader.read(3, log, "tested") for row in table.to_pylist()]
 
 

@@ -85,7 +85,7 @@ from pyflinklike.queryable_state.http.json_values import (
     state_key_of,
 )
 from pyflinklike.queryable_state.queryable_state import QueryableState
-from pyflinklike.queryable_state.read_only_states import ReplicaStateReader, Timer
+from pyflinklike.queryable_state.read_only_states import StateReader, Timer
 from pyflinklike.state_processor._logs.key_columns import time_of, user_key_of
 from pyflinklike.views.view import Freshness, View
 
@@ -537,12 +537,12 @@ class _Replica:
                 )
             return _stamp(read(at, query, **names), at.position.batch_id, at.position.age)
 
-    def _states(self, at: ReplicaStateReader, query: Query) -> Response:
+    def _states(self, at: StateReader, query: Query) -> Response:
         _check_parameters(query, *_BOUNDS)
         described = [{name: getattr(each, name) for name in _DESCRIBED} for each in at.states()]
         return _respond({"states": json_value(described)})
 
-    def _state(self, at: ReplicaStateReader, query: Query, name: str) -> Response:
+    def _state(self, at: StateReader, query: Query, name: str) -> Response:
         state = at[name]
         is_keyed = state.info.key_type is not None
         of_windows = () if state.info.namespace_type is None else ("namespace",)
@@ -558,7 +558,7 @@ class _Replica:
             )
         return _respond({"key": json_value(key), "value": json_value(value)})
 
-    def _store(self, at: ReplicaStateReader, query: Query, name: str, verb: str) -> Response:
+    def _store(self, at: StateReader, query: Query, name: str, verb: str) -> Response:
         info = next((info for info in at.states() if info.name == name), None)
         given = {}
         if info is not None and info.is_store and info.key_type and "current" in query:
@@ -581,7 +581,7 @@ class _Replica:
             return _respond({"value": json_value(value)})
         is_reverse = _flag(query, "reverse")
 
-        def read(scan: ReplicaStateReader) -> Iterator[Any]:
+        def read(scan: StateReader) -> Iterator[Any]:
             asked = getattr(scan.store(name, **given), verb)
             if verb == "history":
                 return iter(asked(*arguments, "desc" if is_reverse else "asc"))
@@ -589,7 +589,7 @@ class _Replica:
 
         return self._page(at, (name, verb), query, read, json_value)
 
-    def _timers(self, at: ReplicaStateReader, query: Query) -> Response:
+    def _timers(self, at: StateReader, query: Query) -> Response:
         timers = at.timers()
         _check_parameters(query, "key", *_OF_TIMERS, *_PAGING, *_BOUNDS)
         is_reverse, domain = _flag(query, "reverse"), _domain(query)
@@ -599,7 +599,7 @@ class _Replica:
         if "key" in query:
             key = user_key_of(query["key"], timers.key_columns, timers.key_type.signature)
 
-        def read(scan: ReplicaStateReader) -> Iterator[Timer]:
+        def read(scan: StateReader) -> Iterator[Timer]:
             timers = scan.timers()
             if "key" not in query:
                 return timers.all(begin, end, domain=domain, reverse=is_reverse)
@@ -617,10 +617,10 @@ class _Replica:
 
     def _page(
         self,
-        at: ReplicaStateReader,
+        at: StateReader,
         path: tuple[str, ...],
         query: Query,
-        read: Callable[[ReplicaStateReader], Iterator[Any]],
+        read: Callable[[StateReader], Iterator[Any]],
         item: Callable[[Any], Any],
     ) -> Response:
         """Answer with the next items of a scan.
@@ -665,12 +665,12 @@ class _Scans:
     """
 
     def __init__(self) -> None:
-        self._readers: OrderedDict[str, ReplicaStateReader] = OrderedDict()
+        self._readers: OrderedDict[str, StateReader] = OrderedDict()
         self._rests: OrderedDict[tuple[Any, ...], Iterator[Any]] = OrderedDict()
         self._lock = threading.Lock()
 
     def keep(
-        self, reader: ReplicaStateReader, count: int, question: tuple[Any, ...], rest: Iterator[Any]
+        self, reader: StateReader, count: int, question: tuple[Any, ...], rest: Iterator[Any]
     ) -> str:
         """Keep a scan for its next page, and return the text to send as `after=`.
 
@@ -699,7 +699,7 @@ class _Scans:
 
     def find(
         self, after: str, question: tuple[Any, ...]
-    ) -> tuple[ReplicaStateReader, int, Iterator[Any] | None] | None:
+    ) -> tuple[StateReader, int, Iterator[Any] | None] | None:
         """Return the snapshot of a scan, the number of its items so far, and the rest if kept.
 
         The rest is returned once: a second request for the same page gets None, and has to find

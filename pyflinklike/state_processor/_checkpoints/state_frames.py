@@ -49,7 +49,7 @@ from pyflinklike.state_processor._checkpoints.savepoint_frames import (
 )
 from pyflinklike.state_processor._checkpoints.state_diff import STATE_COLUMN
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.group_reader import KeyedReader, StateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import KeyedReader, GroupStateReader, TimersReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.log_rows import SegmentsReader
 from pyflinklike.state_processor._logs.state_infos import (
@@ -224,7 +224,7 @@ def entries_of(
         if keys is None or info.key_type is None
         else find_wanted_keys(found.spark, found.record, keys)
     )
-    reader = StateReader(
+    reader = GroupStateReader(
         StateRows.of(found.record, info),
         clock,
         expired,

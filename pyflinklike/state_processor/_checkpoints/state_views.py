@@ -40,7 +40,7 @@ from pyflinklike.state_processor._checkpoints.state_frames import (
     only_group,
 )
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
 from pyflinklike.state_processor._logs.state_infos import (
     StateInfo,
     describe_states,
@@ -223,7 +223,7 @@ def _source_of(found: CheckpointState, clock: BatchClock) -> _Source:
             return frame_by_key(found, TimersReader(found.record, clock))
         judged = clock if has_clock(info) else None
         rows = StateRows.of(found.record, info)
-        return frame_by_key(found, StateReader(rows, judged, only=only_group(found, info)))
+        return frame_by_key(found, GroupStateReader(rows, judged, only=only_group(found, info)))
 
     infos = describe_states(found.record, found.operator_id)
     uid = found.record.identity.name

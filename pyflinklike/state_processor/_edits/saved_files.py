@@ -28,7 +28,7 @@ from pyflinklike.state_processor._checkpoints.group_job import frame_of_groups
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._checkpoints.job_at_rest import JobAtRest, job_at
 from pyflinklike.state_processor._checkpoints.savepoint_frames import frame_of_files
-from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
@@ -163,7 +163,7 @@ def frames_of(state: CheckpointState) -> Frames:
     for info in describe_states(record, state.operator_id):
         # All key groups have the same broadcast state, so a savepoint takes it from one.
         only = min(state.registry.served_at, default=None) if info.kind == "broadcast" else None
-        reader = StateReader(StateRows.of(record, info, saved=True), None, only=only)
+        reader = GroupStateReader(StateRows.of(record, info, saved=True), None, only=only)
         states[info.name] = frame_of_groups(state, reader)
     return Frames(record, states, frame_of_groups(state, TimersReader(record, None)))
 

@@ -52,7 +52,7 @@ from pyflinklike.types.catalog import type_of
 __all__ = [
     "GroupReader",
     "KeyedReader",
-    "StateReader",
+    "GroupStateReader",
     "StoredKeys",
     "TimersReader",
     "sections_by_table",
@@ -98,7 +98,7 @@ def with_keys(entries: pa.Table, wanted: Any) -> pa.Table:
 
 
 @attrs.frozen
-class StateReader:
+class GroupStateReader:
     """Reads the entries of a state.
 
     Args:

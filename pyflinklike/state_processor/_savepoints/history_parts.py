@@ -33,7 +33,7 @@ from pyflinklike._changelog.segments import Segment
 from pyflinklike._changelog.stored_table import sort_rows
 from pyflinklike._clock import MIN_WATERMARK, Clock
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
-from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
@@ -217,7 +217,7 @@ class PartWriter:
             # All key groups have the same broadcast state, so a savepoint takes it from one.
             only = 0 if info.kind == "broadcast" else None
             rows = StateRows.of(record, info, saved=True)
-            reader = StateReader(rows, None, only=only)
+            reader = GroupStateReader(rows, None, only=only)
             self._write(folder_of(uid, info.name), keys, reader.read(index, [state], where))
         timers = list(TimersReader(record, None).read(index, [state], where))
         for table in timers:

@@ -21,7 +21,7 @@ from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Section, Segment
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError, SparkSetupError
-from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
 from pyflinklike.state_processor._logs.log_check import Checked, Finding
 from pyflinklike.state_processor._logs.state_infos import (
     StateInfo,
@@ -336,7 +336,7 @@ def write_operator(
 def _write_state(
     location: SavepointLocation, record: OperatorRecord, log: list[Segment], info: StateInfo
 ) -> SavedRows:
-    reader = StateReader(StateRows.of(record, info, saved=True), None)
+    reader = GroupStateReader(StateRows.of(record, info, saved=True), None)
     tables = [each for each in reader.read(0, log, location.where) if each.num_rows]
     return _write(location, folder_of(record.identity.name, info.name), tables)
 

@@ -381,7 +381,7 @@ def test_a_job_in_batch_mode_begins_with_nothing(key):
             "job.json",
             "a savepoint for a job in this process, got '.*', the folder of a job on Spark",
         ),
-        ("else", r"a savepoint has a _manifest\.json, which is written last, got none"),
+        ("else", r"a savepoint has a _manifest\.json, which is written last, got no such file"),
     ],
 )
 def test_a_job_begins_with_a_savepoint_or_not_at_all(file, told, tmp_path):

@@ -461,7 +461,7 @@ def test_a_savepoint_of_a_later_version_is_refused(tmp_path):
     stopped_after(totals, 2, tmp_path / "savepoint")
     resealed(tmp_path / "savepoint", lambda fields: fields.update(format=4))
 
-    with pytest.raises(CorruptStateError, match=r"reads the savepoint formats up to 3, got 4"):
+    with pytest.raises(CorruptStateError, match=r"reads format 1 of savepoints, got 4"):
         collected(totals, tmp_path / "savepoint")
 
 

@@ -11,7 +11,7 @@ from checkpoint_support import Checkpoint, Program
 from pyflinklike import KeyedProcessFunction, MapStateDescriptor, Types
 from pyflinklike.spark._wire.key_groups import group_ids
 from pyflinklike.state_processor._checkpoints import group_job
-from pyflinklike.state_processor._logs.group_reader import StateReader
+from pyflinklike.state_processor._logs.group_reader import GroupStateReader
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
 
@@ -42,7 +42,7 @@ def test_each_blob_has_a_list_and_all_lists_have_all_rows(rows_of_batch, longest
     record = checkpoint.record()
     (info,) = describe_states(record, 0)
     job = group_job._GroupJob(
-        StateReader(StateRows.of(record, info), None),
+        GroupStateReader(StateRows.of(record, info), None),
         record.identity,
         checkpoint.registry().served_at,
         "tested",

@@ -46,7 +46,7 @@ from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, INPUT, INPU
 from pyflinklike.state.table import REPLICATED, Shape
 from pyflinklike.state_processor._logs.checkpoint_logs import merge
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.group_reader import StateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
 from pyflinklike.state_processor._logs.log_rows import StateChanges
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
@@ -628,7 +628,7 @@ def read_state(
         if not _is_known(info.value_type):
             state.update(opened.entries((info.name,), logs))
             continue
-        reader = StateReader(StateRows.of(record, info), clock, expired=False)
+        reader = GroupStateReader(StateRows.of(record, info), clock, expired=False)
         names = _keep(reader.schema.names)
         if not operator.has_stamps and "stamp" in names:
             names.remove("stamp")
