@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import ACC, IN, OUT, K, T, V
@@ -167,8 +167,9 @@ class RuntimeContext(KeyedStateStore):
 class StoreDeclaration(Protocol[S_co]):
     """The part of a store's descriptor that functions use: it makes the store."""
 
-    noun: ClassVar[str]
-    """The name of its kind."""
+    @property
+    def noun(self) -> str:
+        """The name of its kind."""
 
     @property
     def name(self) -> str:

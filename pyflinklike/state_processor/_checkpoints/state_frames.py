@@ -49,7 +49,11 @@ from pyflinklike.state_processor._checkpoints.savepoint_frames import (
 )
 from pyflinklike.state_processor._checkpoints.state_diff import STATE_COLUMN
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.group_reader import KeyedReader, GroupStateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import (
+    GroupStateReader,
+    KeyedReader,
+    TimersReader,
+)
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.log_rows import SegmentsReader
 from pyflinklike.state_processor._logs.state_infos import (

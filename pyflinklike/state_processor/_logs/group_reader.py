@@ -51,8 +51,8 @@ from pyflinklike.types.catalog import type_of
 
 __all__ = [
     "GroupReader",
-    "KeyedReader",
     "GroupStateReader",
+    "KeyedReader",
     "StoredKeys",
     "TimersReader",
     "sections_by_table",
