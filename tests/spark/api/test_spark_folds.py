@@ -51,5 +51,5 @@ def test_a_field_that_cannot_be_folded_is_refused_at_declaration(
 
 def test_a_stream_has_no_last_fold(feed):
     """It would never be given out."""
-    with pytest.raises(DeclarationValueError, match="at its end, which event time brings"):
+    with pytest.raises(DeclarationValueError, match="at its end, which it knows by event time"):
         key_by(feed.stream(), "user").sum("n", running=False)

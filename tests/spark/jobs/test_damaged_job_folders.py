@@ -30,7 +30,7 @@ def test_a_checkpoint_without_what_began_it_is_refused(tmp_path):
     """Nobody knows whose it is."""
     (run(keyed(environment(tmp_path))).path / "job.json").unlink()
 
-    with pytest.raises(CorruptStateError, match=r"with a checkpoint and without job.json"):
+    with pytest.raises(CorruptStateError, match=r"with a checkpoint has a job.json, got"):
         run(keyed(environment(tmp_path)))
 
 

@@ -204,7 +204,7 @@ def test_a_job_that_stopped_with_a_savepoint_goes_on_under_another_name(tmp_path
     add(tmp_path, "one", "a", "b", "a")
     first = started(tmp_path, "first")
     until(tmp_path, 3)
-    with pytest.raises(SparkSetupError, match="no way to end the event time"):
+    with pytest.raises(SparkSetupError, match="cannot end the event time"):
         first.stop_with_savepoint(True, str(tmp_path / "savepoints")).result()
     between = first.trigger_savepoint(str(tmp_path / "savepoints")).result()
     add(tmp_path, "two", "a")

@@ -200,7 +200,7 @@ def test_a_stream_that_would_not_go_on_with_its_history_is_refused(spark, tmp_pa
             Counted(), COUNTED, event_time="at", from_savepoint=path, **options
         )
 
-    with pytest.raises(DeclarationValueError, match=r"got 1 ms of the batch and 2000 ms"):
+    with pytest.raises(DeclarationValueError, match=r"got 1 ms for the batch and 2000 ms"):
         process(later, watermark_delay=DELAY)
     with pytest.raises(IncompatibleStateError, match="key columns"):
         process(later, "n")
