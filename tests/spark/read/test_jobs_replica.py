@@ -180,7 +180,7 @@ def test_a_part_is_followed_as_all_is(spark, feed, tmp_path):
         drain(sums(feed), checkpoint)
         assert [True] * 3 == [each.refresh() for each in (every, some, low)]
         assert every["total"].get_many(USERS[:2]) == some["total"].get_many(mine)
-        with pytest.raises(StateAccessError, match="asked for these, got 'user-2'"):
+        with pytest.raises(StateAccessError, match="opened with other keys=, got 'user-2'"):
             some["total"].get("user-2")
         held = dict(low["total"].items())
         assert held == every["total"].get_many(held)
