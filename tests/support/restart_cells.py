@@ -608,7 +608,7 @@ def columns() -> Iterable[Cell]:
         columnar(),
         records,
         [],
-        "which EmbeddedRocksDBStateBackend does not have",
+        "needs a backend with columns, got EmbeddedRocksDBStateBackend",
         ("rocksdb",),
     )
 

@@ -233,7 +233,7 @@ class RemotePath:
 
     def _conflict(self, version: int) -> SparkSetupError:
         return SparkSetupError(
-            "a job's folder is written by one run at a time, got another one that has written "
+            "a job's folder is written by one run at a time, got another run that has written "
             f"{self._of_version(version)!r} meanwhile; cancel one of them, and start the other again"
         )
 

@@ -119,7 +119,8 @@ def test_a_lost_phase_is_refused(spark, tmp_path):
     first = _process(_feed(spark, tmp_path).stream(), Relay(3), "one")
 
     with pytest.raises(
-        DeclarationError, match=r"got a DataFrame that does not say so; pass output_before_watermark"
+        DeclarationError,
+        match=r"got a DataFrame that does not say so; pass output_before_watermark",
     ):
         _process(first.where("n > 0"), Relay(3), "two")
 

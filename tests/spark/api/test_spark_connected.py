@@ -204,7 +204,9 @@ def test_an_event_time_may_be_of_both_inputs_or_a_pair(inputs, event_time):
 @pytest.mark.parametrize("event_time", [("at",), ("at", None), 1, ("at", "at", "at")])
 def test_an_event_time_of_one_input_only_is_refused(inputs, event_time):
     """The other would be left out of the smaller watermark."""
-    with pytest.raises(DeclarationTypeError, match=r"a pair of names, got .*give a column for each input"):
+    with pytest.raises(
+        DeclarationTypeError, match=r"a pair of names, got .*give a column for each input"
+    ):
         connect(*inputs[:2]).key_by("user").process(Joined(), JOINED, event_time=event_time)
 
 

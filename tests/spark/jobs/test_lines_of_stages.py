@@ -182,7 +182,7 @@ def test_a_time_that_spark_cannot_have_fails_a_stream_by_name():
         keyed = times.key_by(lambda _: 0)
         return keyed.window(TumblingEventTimeWindows.of(Time.seconds(1))).reduce(max)
 
-    with pytest.raises(SparkSetupError, match=r"before 8,000,000,000,000,000 ms, .*got 8,999,999,"):
+    with pytest.raises(SparkSetupError, match=r"below 8,000,000,000,000,000 ms, .*got 8,999,999,"):
         list(stream_of(windows, **ONE_BY_ONE).execute_and_collect())
     assert [1, 9 * 10**15] == list(stream_of(windows, **IN_BATCH_MODE).execute_and_collect())
 

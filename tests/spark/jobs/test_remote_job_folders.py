@@ -24,13 +24,13 @@ from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._graph.sinks import Renaming
-from pyflinklike.pyflink._spark import folder_lock
 from pyflinklike.pyflink._spark.job_folder import JobFolder, JobIdentity, identity_of
 from pyflinklike.pyflink._spark.job_plan import JobSteps
 from pyflinklike.pyflink._spark.job_runs import backend_of
 from pyflinklike.pyflink._spark.stream_sources import StreamSource
 from pyflinklike.pyflink.common import Configuration
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
+from pyflinklike.state_processor._checkpoints import folder_lock
 from pyflinklike.state_processor._checkpoints.folder_lock import Driver
 from pyflinklike.state_processor._checkpoints.job_at_rest import JobAtRest, rows_in
 from pyflinklike.state_processor._folders.folder_paths import (

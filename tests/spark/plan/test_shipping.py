@@ -88,7 +88,9 @@ def test_a_python_without_pyflinklike_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     venv.create(tmp_path / "bare", with_pip=False)
     python = str(tmp_path / "bare" / "bin" / "python")
-    with pytest.raises(SparkSetupError, match=f"{re.escape(repr(python))}, has none; .*--py-files"):
+    with pytest.raises(
+        SparkSetupError, match=f"got a Python without it, {re.escape(repr(python))}; .*--py-files"
+    ):
         check_python(python, {})
 
 
@@ -136,7 +138,8 @@ def test_a_local_python_that_will_not_do_is_refused_with_what_to_set(tmp_path, m
     python = str(tmp_path / "bare" / "bin" / "python")
     here = re.escape(f"sys.executable, which is {sys.executable!r} here")
     with pytest.raises(
-        SparkSetupError, match=rf"need pyarrow, .*has none; before the session .*{here}"
+        SparkSetupError,
+        match=rf"need pyarrow, got a Python without it, .*; before the session .*{here}",
     ):
         check_python(python, {}, is_local=True)
     with pytest.raises(SparkSetupError, match=rf"'/opt/nowhere/python', which PYSPARK.*{here}"):

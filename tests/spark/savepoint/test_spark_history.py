@@ -173,7 +173,7 @@ def test_a_stream_that_would_not_go_on_with_its_history_is_refused(spark, tmp_pa
     other = spark.createDataFrame([("ann", None, 1)], SCHEMA)
     with pytest.raises(DeclarationValueError, match=r"got (Logical|Local)"):
         sessions(batch.union(other), savepoint_to=path)
-    with pytest.raises(DeclarationValueError, match=r"knows of .* got .delta."):
+    with pytest.raises(DeclarationValueError, match=r"takes one of the formats .* got .delta."):
         history_of(spark, format="delta", path=str(log.path))
     with pytest.raises(DeclarationValueError, match="savepoint_to is for a batch"):
         sessions(log.stream(), savepoint_to=path)
@@ -246,7 +246,7 @@ def test_a_file_that_is_removed_before_the_batch_reads_it_is_an_error(spark, tmp
     spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
     try:
         with pytest.raises(
-            DeclarationValueError, match=r"got 1 of them removed, such as '.*part%202"
+            DeclarationValueError, match=r"got 1 removed files, such as '.*part%202"
         ):
             history.batch()
         with pytest.raises(Exception, match=r"(?i)file_?\.?not_?\.?exist|does not exist"):
