@@ -118,15 +118,22 @@ def _show_options(method: griffe.Function, pkg: griffe.Module) -> None:
         call = each.value
         if isinstance(call, griffe.ExprCall) and str(call.function) == "options_shown":
             kind = pkg[str(call.arguments[0].canonical_path).partition(".")[2]]  # type: ignore[union-attr]
-            named = [one for one in method.parameters if str(one.kind.value) != "variadic keyword"]
-            method.parameters = griffe.Parameters(*named, *_options_of(kind))
+            _replace_options(method, kind, "ProcessOptions")
+        elif str(call) == "with_options":
+            kind = pkg["testing.operator_harness.HarnessOptions"]
+            _replace_options(method, kind, "HarnessSettings")
 
 
-def _options_of(kind: griffe.Class) -> Iterator[griffe.Parameter]:
-    """Yield the fields of a TypedDict with the defaults and in the order of `ProcessOptions`."""
+def _replace_options(method: griffe.Function, kind: griffe.Class, defaults: str) -> None:
+    named = [one for one in method.parameters if str(one.kind.value) != "variadic keyword"]
+    method.parameters = griffe.Parameters(*named, *_options_of(kind, defaults))
+
+
+def _options_of(kind: griffe.Class, defaults: str) -> Iterator[griffe.Parameter]:
+    """Yield the fields of a TypedDict with the defaults and in the order of the class beside it."""
     fields: dict[str, Any] = {
         name: member for each in (kind, *_bases(kind)) for name, member in each.members.items()
     }
-    for name, default in kind.parent["ProcessOptions"].members.items():  # type: ignore[index]
+    for name, default in kind.parent[defaults].members.items():  # type: ignore[index]
         if name in fields:
             yield _parameter(name, default, only_by_name=True, annotation=fields[name].annotation)

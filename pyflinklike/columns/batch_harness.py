@@ -38,13 +38,13 @@ class KeyedBatchHarness(OperatorHarness):
         with KeyedBatchHarness(RunningTotal(), "user") as harness:
             totals = harness.process_batch({"user": ["ann", "bob"], "amount": [3, 4]})
 
+    The options are those of `KeyedProcessHarness`.  Keys of ints and strings are faster if `key_type` is
+    `Types.LONG()` or `Types.STRING()`.  For floats and decimals, keep the default.
+
     Args:
         function: The function under test; it is opened at once.
         key_columns: Name of the key column, or names of several.
         event_time: Name of the column of event times, which are timestamps or ints in ms.
-        **options: The options of `KeyedProcessHarness`.  Keys of ints and strings are faster if
-            `key_type` is `Types.LONG()` or `Types.STRING()`.  For floats and decimals, keep the
-            default.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.

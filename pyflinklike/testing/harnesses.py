@@ -214,7 +214,7 @@ class KeyedTwoInputHarness(_TwoInputs):
     It starts at processing time 0 and both inputs at watermark `MIN_WATERMARK`, also if it is
     restored.  The operator's watermark is the smaller one of both, and never goes back.  As in
     Flink, timers fire when it moves: a timer that is registered for an earlier time waits until it
-    moves again.
+    moves again.  The options are those of `KeyedProcessHarness`.
 
     Args:
         function: A `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`; it is opened
@@ -222,7 +222,6 @@ class KeyedTwoInputHarness(_TwoInputs):
         key_selector1: Returns the key of an element of the first input.
         key_selector2: Returns the key of an element of the second input; by default
             `key_selector1`.
-        **options: The options of `KeyedProcessHarness`.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.
@@ -326,14 +325,14 @@ class BroadcastHarness(_TwoInputs):
     """A harness that drives one function with a broadcast input, synchronously.
 
     It starts at processing time 0 and both inputs at watermark `MIN_WATERMARK`, also if it is
-    restored.  The operator's watermark is the smaller one of both, and never goes back.
+    restored.  The operator's watermark is the smaller one of both, and never goes back.  The options
+    are those of `KeyedProcessHarness`.
 
     Args:
         function: A `KeyedBroadcastProcessFunction` or a `BroadcastProcessFunction`; it is opened at
             once.
         broadcast_states: The descriptors, as `broadcast` takes them on Spark.
         key_selector: Returns the key of an element; for a keyed function only.
-        **options: The options of `KeyedProcessHarness`.
 
     Raises:
         DeclarationTypeError: An argument is of the wrong kind.

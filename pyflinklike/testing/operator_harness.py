@@ -312,8 +312,8 @@ class OperatorHarness:
             The main outputs, if the function does not raise any more.
 
         Raises:
-            Exception: The error that the function raises, unchanged.  StateAccessError:
-            `of_failure` did not make the harness; or the function reads the states
+            Exception: The error that the function raises, unchanged.
+            StateAccessError: `of_failure` did not make the harness; or the function reads the states
                 of keys for a broadcast element, and the call that failed did not.
         """
         operator, failed = self._open_operator(), self._failed

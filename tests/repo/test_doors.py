@@ -47,6 +47,8 @@ NEEDED = {
     "pyflinklike.kafka": "confluent_kafka",
     "pyflinklike.monitoring": "pyspark",
     "pyflinklike.report": "pyspark",
+    "pyflinklike.state_processor": "pyspark",
+    "pyflinklike.queryable_state.http": "uvicorn",
 }
 
 PUBLIC = {
@@ -211,7 +213,7 @@ def test_spark_sends_what_a_door_shows_by_its_name():
 
 
 def test_the_light_doors_open_without_spark():
-    """Only those of Spark, Kafka and reports import PySpark; neither pandas, RocksDB nor pytest is needed."""
+    """Only those of Spark, Kafka, reports and state as data import PySpark; neither pandas, RocksDB nor pytest is needed."""
     light = sorted(DOORS - set(NEEDED))
     code = (
         f"import sys, {', '.join(light)}\n"

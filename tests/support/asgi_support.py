@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
-from starlette.datastructures import Headers
+import pytest
+
+uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra `http`)")
+from starlette.datastructures import Headers  # noqa: E402  after the check
 
 
 def ask(application: Any, *request: Any) -> tuple[int, Headers, bytes]:

@@ -250,7 +250,7 @@ def test_a_job_that_ends_turns_a_micro_batch_away():
     handover.close()
     thread.join()
 
-    with pytest.raises(SparkSetupError, match="got number 3"):
+    with pytest.raises(SparkSetupError, match="before micro-batch 3 was written"):
         raise became[0]
     with pytest.raises(SparkSetupError, match="got number 4"):
         handover.give(ResultBatch(4, []))

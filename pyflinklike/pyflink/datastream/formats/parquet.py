@@ -425,7 +425,7 @@ class _ColumnConverter(PartConverter):
         def count(value: Any) -> int:
             steps, rest = divmod(nanoseconds_of(value), step)
             if rest:
-                msg = f"{value!r} is finer than the unit {column.unit}, which would lose data"
+                msg = f"{short_repr(value)} is finer than the unit {column.unit}, which would lose data"
                 raise ValueError(msg)
             return steps
 
