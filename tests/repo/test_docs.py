@@ -135,9 +135,11 @@ NEEDED_BY = {
         "pyflinklike.spark",
         "pyflinklike.monitoring",
         "pyflinklike.report",
+        "pyflinklike.state_processor",
         *_KAFKA,
     ),
     "confluent_kafka": _KAFKA,
+    "uvicorn": ("pyflinklike.queryable_state.http",),
 }
 """Packages by the doors behind which they are needed."""
 NEED_MORE = NEEDED_BY["pyspark"]

@@ -252,5 +252,5 @@ def test_a_job_that_ends_turns_a_micro_batch_away():
 
     with pytest.raises(SparkSetupError, match="before micro-batch 3 was written"):
         raise became[0]
-    with pytest.raises(SparkSetupError, match="got number 4"):
+    with pytest.raises(SparkSetupError, match="before micro-batch 4 was written"):
         handover.give(ResultBatch(4, []))
