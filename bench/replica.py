@@ -111,7 +111,7 @@ def measured(spark: SparkSession, root: Path, keys: int) -> dict[str, Any]:
             lambda: read_state(spark, checkpoint, "count").toArrow(),
         )
         opened = clock.of(
-            f"open_state ({turn})",
+            f"QueryableState.open ({turn})",
             lambda: QueryableState.open(spark, checkpoint, refresh=None, cache_bytes=2**31),
         )
         if turn != "3":

@@ -157,7 +157,7 @@ def read_chain(
         raise CorruptStateError(msg)
 
 
-# What the segments hold
+# The sections of segments
 
 
 def sections_of(log: Iterable[Segment], where: str) -> Iterator[Section]:

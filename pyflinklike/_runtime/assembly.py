@@ -352,7 +352,7 @@ class FunctionKind:
         harness: The name of the harness that drives them; empty if there is none.
         make_harness: Makes that harness for a function, its key columns and the column of event
             times; None if the harness takes a key selector.
-        stream: The class of `pyflinklike.spark` whose `process` takes them; empty if none does.
+        has_process: Whether `process` of a keyed input without a second one takes them.
         has_keys: Whether their elements may have keys.
         caller: Makes the invoker of a function from the function and the parts of its operator.
         assembly: Makes the parts of an operator from its declaration and this entry.
@@ -362,7 +362,7 @@ class FunctionKind:
     inputs: str = "one input"
     harness: str = ""
     make_harness: Callable[..., Any] | None = None
-    stream: str = ""
+    has_process: bool = False
     has_keys: bool = True
     caller: Callable[..., UserFunctionInvoker] = UserFunctionInvoker
     assembly: Callable[[OperatorDeclaration, FunctionKind], OperatorAssembly] = OperatorAssembly

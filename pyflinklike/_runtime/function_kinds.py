@@ -97,7 +97,7 @@ def make_keyed_operator(declared: OperatorDeclaration) -> KeyedProcessOperator:
 # The kinds of the core
 
 _ONE = FunctionKind(harness="KeyedProcessHarness")
-register(attrs.evolve(_ONE, stream="KeyedDataFrame"), KeyedProcessFunction)
+register(attrs.evolve(_ONE, has_process=True), KeyedProcessFunction)
 register(
     attrs.evolve(_ONE, caller=NamespacedInvoker, assembly=NamespacedAssembly), NamespacedFunction
 )

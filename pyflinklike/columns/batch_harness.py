@@ -38,7 +38,7 @@ class KeyedBatchHarness(OperatorHarness):
         with KeyedBatchHarness(RunningTotal(), "user") as harness:
             totals = harness.process_batch({"user": ["ann", "bob"], "amount": [3, 4]})
 
-    The options are those of `KeyedProcessHarness`.  Keys of ints and strings are faster if `key_type` is
+    It takes the options of `KeyedProcessHarness`.  Keys of ints and strings are faster if `key_type` is
     `Types.LONG()` or `Types.STRING()`.  For floats and decimals, keep the default.
 
     Args:

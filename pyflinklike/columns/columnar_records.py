@@ -151,7 +151,7 @@ class ColumnOutputs(Outputs):
         batch = _batch_of(columns, method)
         if batch is not None and batch.num_rows:
             self.main.append(batch)
-            # The layout of outputs wants a key for each output, and columns have none to show.
+            # The layout of outputs wants a key for each output, and rows of columns come without a key.
             self.keys.append(None)
 
     def emit_side_columns(self, tag: OutputTag, columns: Any) -> None:

@@ -43,7 +43,7 @@ register(
         inputs=BATCHES,
         harness="KeyedBatchHarness",
         make_harness=_make_harness,
-        stream="KeyedDataFrame",
+        has_process=True,
         assembly=_assembly,
         on_spark=_on_spark,
     ),

@@ -18,7 +18,7 @@ change broadcast state, a map that is the same for every key; elements of the ot
 never by chance, by the clock, or by an attribute of the function.  Then the state is the same in every
 instance.
 
-Of operator state there is broadcast state, as in PyFlink, and no list or union list state.  Flink's
+The only operator state is broadcast state, as in PyFlink: list state and union list state are missing.  Flink's
 Java API has list states for what belongs to an operator's instance instead of a key, above all the
 offsets of sources and the transactions of sinks.  On Spark, Spark itself stores both.
 
@@ -520,8 +520,8 @@ class NamespacedFunction(KeyedProcessFunction):
         """Prepare to process records of a key group together, if the user's code sees no difference.
 
         Outputs, state, timers and metrics must be the same as after `process_element` of each record.
-        Nothing changes before `write` is called, or if this raises; then the caller processes the
-        records one by one.
+        This method leaves state, timers and outputs as they are: `write` changes them.  If it raises,
+        the caller processes the records one by one.
 
         Args:
             keys: The keys in frozen form; the function makes each of them current.

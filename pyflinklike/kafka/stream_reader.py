@@ -77,7 +77,7 @@ class _Progress:
         return Offsets(start, topics.ids)
 
     def latest(self, start: Offsets | None) -> Offsets:
-        """Return the current ends of all partitions, or those of `stop_here` if they come first.
+        """Return the current ends of all partitions, or the limits of `stop_here` if they come first.
 
         Args:
             start: The offsets up to which the query has read; None if they are not known.
@@ -237,8 +237,8 @@ if HAS_LIMITS:
         """Reads topics as a stream, and keeps rate limits.
 
         With the option `waitFor` the stream stays at its start until a file exists, because a job reads
-        other sources first.  With `holdWhile` it stays where it is while a file exists, because it is
-        too far ahead of other sources.
+        other sources first.  With `holdWhile` it stops while a file exists, because it is too far
+        ahead of other sources.
         """
 
         def _waits(self) -> bool:

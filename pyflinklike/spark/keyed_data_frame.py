@@ -184,7 +184,7 @@ class KeyedDataFrame(Folds):
             CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys do not
                 have the types of the key columns.
         """
-        check_function(function, classes_of(lambda kind: kind.stream == "KeyedDataFrame"))
+        check_function(function, classes_of(lambda kind: kind.has_process))
         given = ProcessOptions.of(options, KeyedProcessOptions)
         return apply_function(function, self._input(given), output_type, given)
 

@@ -214,7 +214,7 @@ class KeyedTwoInputHarness(_TwoInputs):
     It starts at processing time 0 and both inputs at watermark `MIN_WATERMARK`, also if it is
     restored.  The operator's watermark is the smaller one of both, and never goes back.  As in
     Flink, timers fire when it moves: a timer that is registered for an earlier time waits until it
-    moves again.  The options are those of `KeyedProcessHarness`.
+    moves again.  It takes the options of `KeyedProcessHarness`.
 
     Args:
         function: A `KeyedCoProcessFunction`, `CoMapFunction` or `CoFlatMapFunction`; it is opened
@@ -325,8 +325,8 @@ class BroadcastHarness(_TwoInputs):
     """A harness that drives one function with a broadcast input, synchronously.
 
     It starts at processing time 0 and both inputs at watermark `MIN_WATERMARK`, also if it is
-    restored.  The operator's watermark is the smaller one of both, and never goes back.  The options
-    are those of `KeyedProcessHarness`.
+    restored.  The operator's watermark is the smaller one of both, and never goes back.  It takes the
+    options of `KeyedProcessHarness`.
 
     Args:
         function: A `KeyedBroadcastProcessFunction` or a `BroadcastProcessFunction`; it is opened at

@@ -50,7 +50,7 @@ def _parts(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 
 @attrs.frozen(repr=False)
 class TupleTypeInfo(TypeInformation[T_co]):
-    """TUPLE: a tuple of a fixed number of fields, each of which may be None."""
+    """TUPLE: a tuple of a fixed number of fields; each field may be None."""
 
     field_types: tuple[TypeInformation, ...] = attrs.field(converter=_tuple_of, validator=_parts)
     arrow_type: Any = attrs.field(init=False, eq=False)

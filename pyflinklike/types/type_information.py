@@ -2,8 +2,8 @@
 """The contract of a type.
 
 A value has three forms.  The *user's* form is the one that Flink's Python API takes and gives.  The
-*stored* form is the one that working state holds.  It is immutable, so that reading it returns either
-that very object (`is_identity`) or a fresh copy, but never something that a user could change.  The
+*stored* form is the one that working state holds.  It is immutable: a read returns
+either that very object (`is_identity`) or a fresh copy, so a user cannot change what is stored.  The
 *column* form is an Arrow array, which is what gets written.
 
     freeze      user -> stored        checks, copies, normalises

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables over RocksDB: the entries that a batch reads and writes lie over those on disk.
 
-`RocksTableData` is that overlay for one table in one key group.  Nothing is written to the disk before
+`RocksTableData` is that overlay for one table in one key group.  The disk stays as it is until
 the group is kept; then `rows_to_write` yields everything that must go there.  `dirty` and `cleared` are
 for the next commit to log, and are empty after it.
 

@@ -210,7 +210,7 @@ class OperatorStation(StreamOperator):
         operator = self._operator
         if self._has_keys:
             operator.advance_watermark(watermark)
-            # Nothing comes after this watermark that would let stores write what they hold back.
+            # This watermark is the last one, so stores write now what they hold back.
             if watermark == MAX_WATERMARK:
                 operator.flush()
             if self._outputs.main or self._outputs.side:
