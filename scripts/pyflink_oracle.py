@@ -4,7 +4,7 @@
 FLINK_PYTHON scripts/pyflink_oracle.py [options] [NAME ...]
 
 `bench/setup_peers.sh` makes the environment of FLINK_PYTHON.  Nothing of ours is installed there:
-`import pyflinklike.X` means PyFlink's module of that path here.
+`import pyflinklike.pyflink.X` means PyFlink's module `pyflink.X` here.
 
 Each job runs with parallelism 1 in streaming mode and, where it has one, in batch mode; in Flink's
 own process, in the mode of Python workers that PyFlink has by default.  One process with one JVM

@@ -53,7 +53,7 @@ class _Theirs(Loader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds `pyflinklike.X` at `pyflink.X`: the reverse of what `python -m pyflinklike.run` does."""
+    """Finds `pyflinklike.pyflink.X` at `pyflink.X`: the reverse of `python -m pyflinklike.run`."""
 
     def find_spec(
         self,
@@ -61,10 +61,11 @@ class _Finder(MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        package, _, inner = fullname.partition(".")
+        package, _, theirs = fullname.partition(".")
         if package != "pyflinklike":
             return None
-        theirs = f"pyflink.{inner}" if inner else "pyflink"
+        # Jobs import only our package `pyflink`; the package around it stands for PyFlink's, too.
+        theirs = theirs or "pyflink"
         found = importlib.util.find_spec(theirs)
         if found is None:
             msg = f"PyFlink has no module {theirs}"
