@@ -23,7 +23,7 @@ from pyflinklike.errors import (
 from pyflinklike.kafka.delivery import Delivery
 from pyflinklike.kafka.messages import Message, RecordIds
 from pyflinklike.kafka.options import as_options, check_property, writer_options
-from pyflinklike.pyflink._graph.function_copies import copy_function
+from pyflinklike.pyflink._graph.functions import copy_function
 from pyflinklike.pyflink._graph.serialization import SerializationSchema, check_schema
 from pyflinklike.pyflink._graph.sinks import DeliveryGuarantee, Renaming, Sink, SinkWriter
 from pyflinklike.types import TypeInformation

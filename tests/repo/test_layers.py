@@ -66,7 +66,7 @@ ONLY_IN = {
     "starlette": ["queryable_state.http"],
     "uvicorn": ["cli.serve_command"],
     "confluent_kafka": ["kafka", "pyflink._former_clients"],
-    "cloudpickle": ["pyflink._graph.function_copies", "retries"],
+    "cloudpickle": ["pyflink._graph.functions", "retries"],
     "py4j": ["spark", "state_processor._checkpoints", "state_processor._edits", "pyflink._spark"],
     "pandas": [
         "spark",

@@ -13,7 +13,6 @@ many of these calls, so a call and a look-up less for each are worth the lines.
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
 from typing import Any, NamedTuple
@@ -21,19 +20,17 @@ from typing import Any, NamedTuple
 from pyflinklike._checks import is_int64
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike._messages import short_repr, shown_error
-from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.user_errors import hint, where_raised
 from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
+from pyflinklike.functions.metric_group import Increment
 from pyflinklike.pyflink._graph.nodes import KeyBy, Node, Partition, Partitioning
-from pyflinklike.pyflink._graph.sinks import SinkWriter
 from pyflinklike.pyflink._graph.watermarks import TimestampAssigner, WatermarkStrategy
 from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
-from pyflinklike.types.copies import as_given, copy_value
+from pyflinklike.types.copies import copy_value
 from pyflinklike.types.frozen_keys import key_group_of
 
 __all__ = [
     "Channel",
-    "CollectStation",
     "KeyByStation",
     "Output",
     "Send",
@@ -124,6 +121,8 @@ class StreamOperator:
     def __init__(self, out: Output) -> None:
         self._gate = Gate(self._on_watermark)
         self._out = out
+        self.is_stopped = False
+        """Whether the job is stopped before its input ends.  Then timers stay for the next job."""
 
     def channel(self, position: int) -> Channel:
         """Add a channel to this instance for one sender.
@@ -145,8 +144,18 @@ class StreamOperator:
     def close(self) -> None:
         """Close the user's functions."""
 
+    def abandon(self) -> None:
+        """Close after a failure, without another error."""
+
+    def settle(self) -> None:
+        """Pass on all outputs that are held back."""
+
     def tick(self, now: int) -> None:
         """Take the new processing time, in ms."""
+
+    def take_metrics(self) -> list[Increment]:
+        """Return the counts of the user's metrics since the last call."""
+        return []
 
 
 def converter_of(type_info: TypeInformation) -> Converter | None:
@@ -328,7 +337,6 @@ class KeyByStation(StreamOperator):
         node: Has the key selector and the type of the keys.
         consumers: The channels to the instances of each consumer.
         key_groups: The number of key groups.
-        task: The task that this instance serves.
     """
 
     def __init__(
@@ -337,36 +345,23 @@ class KeyByStation(StreamOperator):
         node: KeyBy,
         consumers: Sequence[Sequence[Channel]],
         key_groups: int,
-        task: TaskInfo,
     ) -> None:
         super().__init__(out)
         self._selector = node.selector
         self._key_of = guard_call(node.selector.get_key, "the key selector")
         self._freeze, self._key_groups = node.key_type.freeze_key, key_groups
         self._sends = [self._to(channels) for channels in consumers]
-        self._task = task
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
-        key_of, freeze, sends = self._key_of, self._freeze, self._sends
-        if len(sends) == 1:
-            send = sends[0]
-
-            def one(value: Any, timestamp: int | None) -> None:
-                try:
-                    key = freeze(key_of(value))
-                except StateValueError as error:
-                    raise misfit(_KEY_MISFIT, error) from error
-                send(key, value, timestamp)
-
-            return one
+        key_of, freeze = self._key_of, self._freeze
+        send = self._sends[0] if len(self._sends) == 1 else _keyed_to_all(self._sends)
 
         def element(value: Any, timestamp: int | None) -> None:
             try:
                 key = freeze(key_of(value))
             except StateValueError as error:
                 raise misfit(_KEY_MISFIT, error) from error
-            for each in sends:
-                each(key, copy_value(value), timestamp)
+            send(key, value, timestamp)
 
         return element
 
@@ -396,6 +391,14 @@ class KeyByStation(StreamOperator):
     def close(self) -> None:
         """Close the key selector."""
         self._selector.close()
+
+
+def _keyed_to_all(sends: list[Keyed]) -> Keyed:
+    def send(key: Any, value: Any, timestamp: int | None) -> None:
+        for each in sends:
+            each(key, copy_value(value), timestamp)
+
+    return send
 
 
 def _without_key(element: Send) -> Keyed:
@@ -455,57 +458,6 @@ def _assign_times(assigner: TimestampAssigner | None) -> Send | None:
     return time_of  # type: ignore[return-value]
 
 
-class SourceStation(StreamOperator):
-    """Reads its share of a source.
-
-    Args:
-        out: Takes the elements and watermarks.
-        elements: The elements with their event times in ms, or None.
-        strategy: The rule for times and watermarks.
-    """
-
-    def __init__(
-        self, out: Output, elements: Iterator[tuple[Any, int | None]], strategy: WatermarkStrategy
-    ) -> None:
-        super().__init__(out)
-        self.maker = WatermarkMaker(strategy, out)
-        self.alignment = strategy.alignment
-        self._elements = elements
-        self._time_of: Any = _assign_times(strategy.assigner)
-
-    def step(self) -> bool:
-        """Read one element, and return whether there was one."""
-        for value, timestamp in self._elements:
-            self.take(value, timestamp)
-            return True
-        self.end()
-        return False
-
-    def take(self, value: Any, timestamp: int | None) -> None:
-        """Take in an element with the time that the source gives it, in ms, or None."""
-        if self._time_of is not None:
-            timestamp = self._time_of(value, timestamp)
-        self.maker.note(timestamp)
-        self._out.main(value, timestamp)
-
-    def take_all(self, elements: Iterable[tuple[Any, int | None]]) -> None:
-        """Take in many elements, in order.
-
-        Args:
-            elements: The elements with the times that the source gives them, in ms, or None.
-        """
-        time_of, note, send = self._time_of, self.maker.note, self._out.main
-        for value, given in elements:
-            timestamp = given if time_of is None else time_of(value, given)
-            if timestamp is not None:
-                note(timestamp)
-            send(value, timestamp)
-
-    def end(self) -> None:
-        """End the input, by the watermark above all others."""
-        self._out.watermark(MAX_WATERMARK)
-
-
 class TimestampStation(StreamOperator):
     """Gives elements other times; only the last watermark of the input passes, which ends it.
 
@@ -536,6 +488,45 @@ class TimestampStation(StreamOperator):
             self._out.watermark(watermark)
 
 
+class SourceStation(TimestampStation):
+    """Reads its share of a source.
+
+    Args:
+        out: Takes the elements and watermarks.
+        elements: The elements with their event times in ms, or None.
+        strategy: The rule for times and watermarks.
+    """
+
+    def __init__(
+        self, out: Output, elements: Iterator[tuple[Any, int | None]], strategy: WatermarkStrategy
+    ) -> None:
+        super().__init__(out, strategy)
+        self.alignment = strategy.alignment
+        self._elements, self._take = elements, self._element(0)
+
+    def step(self) -> bool:
+        """Read one element, and return whether there was one."""
+        for value, timestamp in self._elements:
+            self._take(value, timestamp)
+            return True
+        self.end()
+        return False
+
+    def take_all(self, elements: Iterable[tuple[Any, int | None]]) -> None:
+        """Take in many elements, in order.
+
+        Args:
+            elements: The elements with the times that the source gives them, in ms, or None.
+        """
+        take = self._take
+        for value, timestamp in elements:
+            take(value, timestamp)
+
+    def end(self) -> None:
+        """End the input, by the watermark above all others."""
+        self._out.watermark(MAX_WATERMARK)
+
+
 # Sinks
 
 
@@ -545,27 +536,15 @@ def nowhere() -> Output:
 
 
 class SinkStation(StreamOperator):
-    """Writes elements to a sink."""
-
-    def __init__(self, writer: SinkWriter) -> None:
-        super().__init__(nowhere())
-        self.writer = writer
-
-    def _element(self, position: int) -> Send:  # noqa: ARG002
-        return self.writer.write
-
-
-class CollectStation(StreamOperator):
-    """Keeps elements for the program.
+    """Gives elements to a sink.
 
     Args:
-        collected: The queue to which the elements are added.
+        write: Takes an element with its time.
     """
 
-    def __init__(self, collected: deque[Any]) -> None:
+    def __init__(self, write: Send) -> None:
         super().__init__(nowhere())
-        self._collected = collected
+        self._write = write
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
-        append = self._collected.append
-        return lambda value, _: append(as_given(value))
+        return self._write

@@ -18,8 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyflinklike._messages import short_repr
 from pyflinklike.aggregations._element_types import element_type
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
-from pyflinklike.pyflink._graph.generated_source import DataGeneratorSource
-from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.pyflink._graph.sources import DataGeneratorSource, Source
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.event_time import check_event_time, has_watermark

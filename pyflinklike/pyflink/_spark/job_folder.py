@@ -43,11 +43,11 @@ from urllib.parse import unquote
 import attrs
 
 from pyflinklike.errors import CorruptStateError, SparkSetupError
-from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobSettings
 from pyflinklike.pyflink._graph.job_savepoint import class_of, savepoint_id
 from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import FromSource, Node
+from pyflinklike.pyflink._graph.sources import HybridSource
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
 from pyflinklike.state_processor._checkpoints.folder_lock import Driver, FolderLock, lock_folder
 from pyflinklike.state_processor._checkpoints.job_at_rest import (

@@ -19,7 +19,7 @@ from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.functions.process_functions import refuse_checkpointed_function
 from pyflinklike.pyflink._graph.job import Job, JobGraph
-from pyflinklike.pyflink._graph.job_metrics import find_counting_nodes
+from pyflinklike.pyflink._graph.job_run import find_counting_nodes
 from pyflinklike.pyflink._graph.job_savepoint import JobBeginning
 from pyflinklike.pyflink._graph.nodes import KeyBy, Node, TwoInputs, WithBroadcast
 from pyflinklike.pyflink._local.keyed_stream_operators import function_of

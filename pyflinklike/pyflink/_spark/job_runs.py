@@ -34,7 +34,6 @@ from pyflinklike._clock import wall_clock
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import SparkSetupError
-from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import Job, JobSettings
 from pyflinklike.pyflink._graph.job_run import DrivenRun, JobRun, JobStatus, SavepointRequest
 from pyflinklike.pyflink._graph.job_savepoint import begin_with
@@ -48,7 +47,7 @@ from pyflinklike.pyflink._graph.nodes import (
     Partitioning,
     ToSink,
 )
-from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.pyflink._graph.sources import HybridSource, Source
 from pyflinklike.pyflink._spark.data_frame_source import frame_source
 from pyflinklike.pyflink._spark.job_folder import JobFolder, identity_of
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts, job_frame

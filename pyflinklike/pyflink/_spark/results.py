@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._graph.job import Job
-from pyflinklike.pyflink._graph.job_metrics import Count, JobMetrics
+from pyflinklike.pyflink._graph.job_run import Count, JobMetrics
 from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.sinks import CollectSink, Renaming, SinkWriter
 from pyflinklike.pyflink._spark.stages import COUNTS

@@ -16,7 +16,7 @@ import attrs
 import pyarrow as pa
 from pyspark import TaskContext
 
-from pyflinklike.pyflink._graph.job_metrics import Count
+from pyflinklike.pyflink._graph.job_run import Count
 from pyflinklike.pyflink._graph.nodes import ToSink
 from pyflinklike.pyflink._graph.sinks import Renaming, SinkWriter
 from pyflinklike.pyflink._spark.stage_operators import Record

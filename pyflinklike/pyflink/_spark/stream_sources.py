@@ -39,11 +39,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.errors import SparkSetupError
-from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobSettings
+from pyflinklike.pyflink._graph.job_savepoint import find_beginning, find_parts_left
 from pyflinklike.pyflink._graph.nodes import FromSource
-from pyflinklike.pyflink._graph.source_positions import find_beginning, find_parts_left
-from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.pyflink._graph.sources import HybridSource, Source
 from pyflinklike.pyflink._spark.data_frame_source import (
     FrameSource,
     frame_source,

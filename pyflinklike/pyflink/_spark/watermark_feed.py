@@ -20,10 +20,9 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobGraph
 from pyflinklike.pyflink._graph.nodes import AssignTimestamps, FromSource
-from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.pyflink._graph.sources import HybridSource, Source
 from pyflinklike.pyflink._graph.watermarks import (
     WatermarkKind,
     WatermarkStrategy,

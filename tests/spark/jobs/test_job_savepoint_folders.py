@@ -22,10 +22,9 @@ from pyflinklike._changelog.operator_record import (
 )
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, SparkSetupError
-from pyflinklike.pyflink._graph.job_savepoint import begin_with
+from pyflinklike.pyflink._graph.job_savepoint import begin_with, find_parts_left
 from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import FromSource
-from pyflinklike.pyflink._graph.source_positions import find_parts_left
 from pyflinklike.pyflink._graph.sources import NumberSequenceSource
 from pyflinklike.pyflink._spark.job_folder import JobFolder
 from pyflinklike.pyflink._spark.job_initial_state import _GroupsJob
