@@ -23,7 +23,7 @@ import attrs
 
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.pyflink._graph.job import JobGraph, JobSettings
-from pyflinklike.pyflink._graph.nodes import FromSource, KeyBy, Node
+from pyflinklike.pyflink._graph.nodes import FromSource, Node
 from pyflinklike.pyflink._graph.sources import HybridSource, Source
 from pyflinklike.state_processor._savepoints.manifest import Manifest, SavedOperator
 from pyflinklike.state_processor._savepoints.saved_job import (
@@ -122,8 +122,8 @@ def _refuse_stranger(node: Node, former: SavedJobOperator, where: str) -> None:
 
 
 def _check_keys(graph: JobGraph, node: Node, saved: SavedOperator, where: str) -> None:
-    keys = graph.nodes[node.inputs[0]]
-    now = keys.key_type.signature if isinstance(keys, KeyBy) else "none"
+    keys = graph.keys_of(node)
+    now = "none" if keys is None else keys.key_type.signature
     former = saved.record.identity.key
     if now != former and _has_keys(saved):
         msg = (

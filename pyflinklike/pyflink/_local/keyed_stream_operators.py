@@ -48,7 +48,6 @@ from pyflinklike.pyflink._graph.nodes import (
     AsyncWait,
     Filter,
     FlatMap,
-    KeyBy,
     KeyedFold,
     Map,
     Node,
@@ -91,11 +90,10 @@ def operator_station(node: Node, out: Output, task: TaskInfo, job: Job) -> Strea
         return TimestampStation(out, node.strategy)
     backend = job.settings.state_backend or HashMapStateBackend()
     if isinstance(node, AsyncWait):
-        keys = PickledByteArrayTypeInfo()
-        return WaitingStation(out, node, own_copy(node.function), task, keys, backend)
-    is_batch, first = job.settings.is_batch, job.graph.nodes.get(node.inputs[0])
-    key_type = first.key_type if isinstance(first, KeyBy) else PickledByteArrayTypeInfo()
-    has_keys = isinstance(first, KeyBy) and not isinstance(node, Stateless)
+        return WaitingStation(out, node, own_copy(node.function), task, backend)
+    is_batch, keys = job.settings.is_batch, job.graph.keys_of(node)
+    key_type = PickledByteArrayTypeInfo() if keys is None else keys.key_type
+    has_keys = keys is not None and not isinstance(node, Stateless)
     if isinstance(node, TwoInputs):
         has_keys = node.is_keyed
     function = function_of(node, is_batch=is_batch)
@@ -461,17 +459,11 @@ class AsyncCalls:
 
     Args:
         function: The user's function, which must be open.
-        timeout: The most time in ms for an element with all its attempts; 0 is no limit.
-        capacity: The most elements to wait for at a time.
-        is_ordered: Whether outputs come in the order of their elements.
-        retry: Decides which results and errors are tried again.
+        node: The node, for the timeout, the capacity, the order and the retries.
     """
 
     function: AsyncFunction
-    timeout: int
-    capacity: int
-    is_ordered: bool
-    retry: AsyncRetryStrategy
+    node: AsyncWait
     _loop: asyncio.AbstractEventLoop | None = attrs.field(default=None, init=False)
 
     def results(self, elements: Sequence[Timed]) -> list[Timed]:
@@ -500,7 +492,7 @@ class AsyncCalls:
             self._loop = None
 
     async def _all(self, elements: Sequence[Timed]) -> list[Timed]:
-        places, finished = asyncio.Semaphore(self.capacity), []
+        places, finished = asyncio.Semaphore(self.node.capacity), []
 
         async def one(value: Any, timestamp: int | None) -> list[Timed]:
             # With a place taken: the timeout of an element begins when its call does.
@@ -519,13 +511,13 @@ class AsyncCalls:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
-        return [each for some in (in_order if self.is_ordered else finished) for each in some]
+        return [each for some in (in_order if self.node.is_ordered else finished) for each in some]
 
     async def _outputs(self, value: Any) -> list[Any]:
         """Return the outputs of an element; after the timeout, what `function.timeout` returns."""
         attempts = asyncio.ensure_future(self._attempts(value))
         try:
-            done, _ = await asyncio.wait({attempts}, timeout=self.timeout / 1000 or None)
+            done, _ = await asyncio.wait({attempts}, timeout=self.node.timeout / 1000 or None)
             outputs = attempts.result() if done else self.function.timeout(value)
             check_results(outputs, "async functions")
         except PyflinklikeError:
@@ -542,7 +534,8 @@ class AsyncCalls:
 
     async def _attempts(self, value: Any) -> Any:
         """Call the function, again as often as the retry strategy wants, and return the last result."""
-        predicate, number = self.retry.get_retry_predicate(), 1
+        retry = self.node.retry or AsyncRetryStrategy.no_restart()
+        predicate, number = retry.get_retry_predicate(), 1
         of_result, of_error = predicate.result_predicate(), predicate.exception_predicate()
         while True:
             result: list[Any] = []
@@ -555,9 +548,9 @@ class AsyncCalls:
                 again = of_result is not None and of_result(result)
             else:
                 again = of_error is not None and of_error(raised)
-            if not again or not self.retry.can_retry(number):
+            if not again or not retry.can_retry(number):
                 break
-            await asyncio.sleep(self.retry.get_backoff_time_millis(number) / 1000)
+            await asyncio.sleep(retry.get_backoff_time_millis(number) / 1000)
             number += 1
         if raised is not None:
             raise raised
@@ -592,7 +585,6 @@ class WaitingStation(OperatorStation):
         node: The node, for the timeout, the capacity, the order and the retries.
         function: The user's function; this instance owns it.
         task: The task that this instance serves.
-        key_type: Passed to the operator, which has no keys.
         state_backend: Passed to the operator, which has no state.
     """
 
@@ -602,12 +594,11 @@ class WaitingStation(OperatorStation):
         node: AsyncWait,
         function: Any,
         task: TaskInfo,
-        key_type: TypeInformation,
         state_backend: StateBackend,
     ) -> None:
-        super().__init__(out, function, task, key_type, state_backend, has_keys=False)
-        retry = node.retry or AsyncRetryStrategy.no_restart()
-        self._calls = AsyncCalls(function, node.timeout, node.capacity, node.is_ordered, retry)
+        keys = PickledByteArrayTypeInfo()
+        super().__init__(out, function, task, keys, state_backend, has_keys=False)
+        self._calls = AsyncCalls(function, node)
         self._pending: list[tuple[Any, int | None]] = []
         self._most_pending: float = node.capacity
         self._now = self._since = 0

@@ -86,7 +86,7 @@ from pyflinklike.types.catalog import type_of
 from pyflinklike.types.copies import as_given
 from pyflinklike.types.frozen_keys import key_group_of
 
-__all__ = ["PASSED_ON", "LocalRun", "Wiring", "start"]
+__all__ = ["ONE_TO_ONE", "LocalRun", "Wiring", "start"]
 
 
 def start(job: Job, clock: Callable[[], int] = wall_clock) -> LocalRun:
@@ -355,9 +355,9 @@ def _find_owners(key_groups: int, instances: int, keys: list[Any]) -> list[int]:
 
 
 _KEY_GROUPS = 128  # as Flink's least number
-PASSED_ON = (KeyBy, Partition, SideOutput)
+ONE_TO_ONE = (KeyBy, Partition, SideOutput)
 """Nodes with as many instances as their input has."""
-_UNCHANGED = (FromSource, ToSink, Union, *PASSED_ON)
+_UNCHANGED = (FromSource, ToSink, Union, *ONE_TO_ONE)
 
 
 class Wiring:
@@ -418,7 +418,7 @@ class Wiring:
             station.tick(now)
 
     def _number_of_instances(self, node: Node) -> int:
-        if isinstance(node, PASSED_ON):
+        if isinstance(node, ONE_TO_ONE):
             return self._parallelism[node.inputs[0]]
         if isinstance(node, FromSource) and node.source.parallelism is not None:
             return node.source.parallelism

@@ -28,8 +28,7 @@ from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.outputs import Outputs
 from pyflinklike.functions.metric_group import Increment
 from pyflinklike.pyflink._graph.job_run import counts_of_operator
-from pyflinklike.pyflink._spark.stage_operators import Record
-from pyflinklike.pyflink._spark.stage_outputs import BROADCAST, RESULT_SCHEMA
+from pyflinklike.pyflink._spark.stage_outputs import BROADCAST, RESULT_SCHEMA, Record
 from pyflinklike.pyflink._spark.stage_task import StageTask
 from pyflinklike.pyflink._spark.stages import COUNTS
 from pyflinklike.spark._host.batch_host import run_batch

@@ -4,6 +4,9 @@
 It takes in elements from one of three places: from rows that Spark has read (`FrameSource`), from splits that the
 task reads itself, or from the outputs of keyed operators.  They run through the stream operators of the stage,
 and a `Sender` packs whatever leaves it.
+
+The stream operators are the local runner's, so functions without keys behave on Spark as they do there.  Only the
+ends of the graph differ: elements enter from rows of Spark, and leave as records for another stage.
 """
 
 from __future__ import annotations
@@ -11,28 +14,37 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import pyarrow as pa
 from pyspark import TaskContext
 
-from pyflinklike._clock import MIN_WATERMARK, wall_clock
-from pyflinklike.pyflink._graph.job import JobSettings
-from pyflinklike.pyflink._graph.nodes import FromSource, SideOutput
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, wall_clock
+from pyflinklike.pyflink._graph.job import Job, JobSettings
+from pyflinklike.pyflink._graph.nodes import FromSource, Node, Partition, SideOutput
+from pyflinklike.pyflink._local.keyed_stream_operators import WaitingStation
+from pyflinklike.pyflink._local.local_run import ONE_TO_ONE, Wiring
+from pyflinklike.pyflink._local.stream_operators import (
+    Channel,
+    Output,
+    Send,
+    SourceStation,
+    StreamOperator,
+    forward,
+    nowhere,
+)
 from pyflinklike.pyflink._spark.data_frame_source import FrameSource, frame_source
-from pyflinklike.pyflink._spark.stage_operators import StageStations
 from pyflinklike.pyflink._spark.stage_outputs import (
     BatchSender,
     LastSender,
-    NextOperator,
     Outlets,
+    Record,
     Sender,
     StreamSender,
-    by_key,
-    in_turn,
+    Target,
 )
-from pyflinklike.pyflink._spark.stages import COUNTS, PythonStage
+from pyflinklike.pyflink._spark.stages import COUNTS, PythonStage, is_keyed
 from pyflinklike.pyflink._spark.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.stage_records import (
@@ -44,8 +56,9 @@ from pyflinklike.spark._wire.stage_records import (
     unwrap,
 )
 from pyflinklike.spark._wire.system_columns import check_watermark
+from pyflinklike.types.copies import as_given
 
-__all__ = ["SOURCE_SCHEMA", "StageTask", "Target", "outputs_of", "sides_read"]
+__all__ = ["SOURCE_SCHEMA", "SourceRow", "StageTask", "outputs_of", "sides_read"]
 
 SOURCE_SCHEMA = WireSchema(
     pa.schema(
@@ -61,43 +74,31 @@ SOURCE_SCHEMA = WireSchema(
 )
 """The rows of sources: a split by its number or name, or a pickle of elements with their times."""
 
-_MAX_RECORDS = 10_000
-"""The number of records that a stage takes in before it packs its outputs: it bounds the memory of a task."""
 
-
-@attrs.frozen
-class Target:
-    """A keyed operator after a stage.
+class SourceRow(NamedTuple):
+    """A row of `SOURCE_SCHEMA`.
 
     Args:
-        node: The number of the operator's node.
-        place: The operator index, among the operators that share its state operator.
-        key_groups: The number of key groups.
-        has_keys: Whether elements have keys; otherwise they go to key groups in turn.
-        has_broadcast: Whether the second input of the operator is broadcast.
-        calls_all_key_groups: Whether its key groups are called in every micro-batch.
-        own_time: The number of the node that reassigns timestamps before the operator, or None.
+        source: The number of the source's node.
+        split: The number of the split that the task reads.
+        splits: The number of splits.
+        part: The name of the split, if it has one.
+        elements: A pickle of elements, if the driver or Spark has read them.
+        is_last: Whether the source ends after this row.
+        count: The number of elements, which is no column.
     """
 
-    node: int
-    place: int
-    key_groups: int
-    has_keys: bool = True
-    has_broadcast: bool = False
-    calls_all_key_groups: bool = attrs.field(default=False, kw_only=True)
-    own_time: int | None = attrs.field(default=None, kw_only=True)
+    source: int
+    split: int = 0
+    splits: int = 1
+    part: str | None = None
+    elements: bytes | None = None
+    is_last: bool = False
+    count: int = 0
 
-    def next_for_task(self, task: int) -> NextOperator:
-        """Return the operator as the sender of the task of this number needs it."""
-        spread = by_key(self.key_groups) if self.has_keys else in_turn(self.key_groups, task)
-        return NextOperator(
-            self.node,
-            self.place,
-            spread,
-            self.key_groups,
-            self.has_broadcast,
-            self.calls_all_key_groups,
-        )
+
+_MAX_RECORDS = 10_000
+"""The number of records that a stage takes in before it packs its outputs: it bounds the memory of a task."""
 
 
 @attrs.frozen
@@ -205,14 +206,13 @@ class StageTask:
             sender.parcel(StageRecord(Address(COUNTS, 0), dump(list(map(tuple, counts)))))
 
     def _sender(self, number: int) -> Sender:
-        following = [target.next_for_task(number) for target in self.targets]
-        if not following:
-            return LastSender(
-                self.outlets.open(number), has_counts=self.is_streaming and bool(self.counting)
-            )
+        if not self.targets:
+            has_counts = self.is_streaming and bool(self.counting)
+            return LastSender(self.outlets, number, has_counts=has_counts)
         if not self.is_streaming:
-            return BatchSender(following, number)
-        return StreamSender(following, number, self.tasks, is_first=self.stage.number == 0)
+            return BatchSender(self.targets, number)
+        is_first = self.stage.number == 0
+        return StreamSender(self.targets, number, self.tasks, is_first=is_first)
 
     def _feed(self) -> Callable[[pa.RecordBatch, StageStations, Sender], Iterator[pa.RecordBatch]]:
         """Return the function that takes in record batches."""
@@ -246,15 +246,15 @@ class StageTask:
     def _from_sources(
         self, batch: pa.RecordBatch, stations: StageStations, sender: Sender
     ) -> Iterator[pa.RecordBatch]:
-        for row in batch.to_pylist():
-            node = self.stage.graph.nodes[row["source"]]
+        for row in (SourceRow(**each) for each in batch.to_pylist()):
+            node = self.stage.graph.nodes[row.source]
             assert isinstance(node, FromSource)
             station, elements = stations.source(node.id), _elements_of(row, node)
             while some := list(islice(elements, _MAX_RECORDS)):
                 station.take_all(some)
                 yield from _send(stations, sender, is_early=False)
             # Only a bounded source has a last row; its end must come after all of its watermarks.
-            if row["is_last"]:
+            if row.is_last:
                 for maker in stations.makers:
                     maker.emit()
                 station.end()
@@ -331,12 +331,12 @@ def sides_read(stage: PythonStage, operator: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(reader.tag.tag_id for reader in readers))
 
 
-def _elements_of(row: dict[str, Any], node: FromSource) -> Iterator[tuple[Any, int | None]]:
-    if row["elements"] is not None:
-        return iter(pickle.loads(row["elements"]))  # noqa: S301  # of the driver of this job
-    if row["part"] is not None:
-        return node.source.read_split(row["part"])
-    return node.source.read(row["split"], row["splits"])
+def _elements_of(row: SourceRow, node: FromSource) -> Iterator[tuple[Any, int | None]]:
+    if row.elements is not None:
+        return iter(pickle.loads(row.elements))  # noqa: S301  # of the driver of this job
+    if row.part is not None:
+        return node.source.read_split(row.part)
+    return node.source.read(row.split, row.splits)
 
 
 def _send(stations: StageStations, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
@@ -345,3 +345,169 @@ def _send(stations: StageStations, sender: Sender, *, is_early: bool) -> Iterato
     for address, records in stations.outbox.take():
         sender.records(address._replace(is_early=is_early), records)
     yield from sender.take()
+
+
+# The stream operators of a task
+
+
+class StageStations(Wiring):
+    """The stream operators of a stage, one instance of each if no partitioning asks for more.
+
+    Args:
+        stage: The stage whose nodes are run.
+        settings: The settings of the job.
+        task: The number of the task, and the number of tasks.
+    """
+
+    def __init__(self, stage: PythonStage, settings: JobSettings, task: tuple[int, int]) -> None:
+        self._stage, self._task_of = stage, task
+        self._split: set[int] = set()
+        self.outbox = Outbox()
+        super().__init__(Job(stage.graph, settings))
+        self._inputs: dict[tuple[int, int], Send] = {}
+        self._waiting = [each for each in self.stations if isinstance(each, WaitingStation)]
+        for station in self._waiting:
+            station.hold()
+
+    def source(self, number: int) -> SourceStation:
+        """Return the stream operator that takes in the elements of a source."""
+        station = self._instances[number][0]
+        assert isinstance(station, SourceStation)
+        return station
+
+    def operator_exit(self, number: int) -> Output:
+        """Return the output that takes in the outputs of a keyed operator before this stage."""
+        station = self._instances[number][0]
+        assert isinstance(station, _OperatorEntrance)
+        return station.out
+
+    def take_in(self, address: Address, records: list[Record]) -> None:
+        """Process records from an earlier stage for a node of this one."""
+        at = address.node, address.position
+        if at not in self._inputs:
+            # Made with the first records: a channel that gets no records would hold the watermark back.
+            channels = [each.channel(at[1]) for each in self._instances[at[0]]]
+            self._inputs[at] = forward(0, 1, [channel.element for channel in channels])
+        element = self._inputs[at]
+        for _, value, timestamp in records:
+            element(value, timestamp)
+
+    def settle(self) -> None:
+        """Wait for async functions, one by one in the order of the graph."""
+        for station in self._waiting:
+            station.wait()
+
+    def watermark(self) -> int:
+        """Return the least watermark for keyed operators, in ms; the greatest possible if none of them waits."""
+        found = [each.watermark for each in self.stations if isinstance(each, _ExitStation)]
+        return min((each for each in found if each is not None), default=MAX_WATERMARK)
+
+    def watermark_for(self, number: int) -> int:
+        """Return the watermark of the elements for a keyed operator after this stage, in ms.
+
+        Args:
+            number: The number of the operator's node.
+        """
+        (station,) = self._instances[number]
+        assert isinstance(station, _ExitStation)
+        return MIN_WATERMARK if station.watermark is None else station.watermark
+
+    def _number_of_instances(self, node: Node) -> int:
+        """Return 1, since other tasks run the other instances, unless functions see a partitioning.
+
+        In that case each task has all instances that were asked for, with their numbers.  So an element
+        gets to the right instance, whichever task it is in.
+        """
+        inputs = [self._graph.nodes[each] for each in node.inputs if each in self._graph.nodes]
+        before = max((self._parallelism[each.id] for each in inputs), default=1)
+        is_split = any(isinstance(each, Partition) and each.is_seen for each in inputs)
+        if is_split:
+            is_split = not isinstance(node, ONE_TO_ONE) and not is_keyed(node)
+        if is_split or (before > 1 and node.id in self._stage.inner):
+            self._split.add(node.id)
+        if node.id not in self._split:
+            return 1
+        if isinstance(node, ONE_TO_ONE):
+            return before
+        return node.parallelism or self._job.settings.parallelism or self._task_of[1]
+
+    def _station(self, node: Node, index: int) -> StreamOperator:
+        if isinstance(node, FromSource):
+            return SourceStation(self._exit(node, index), iter(()), node.strategy)
+        if node.id in self._stage.entrances:
+            return _OperatorEntrance(self._exit(node, index))
+        if node.id not in self._stage.inner:
+            return _ExitStation(node, self.outbox)
+        return super()._station(node, index)
+
+    def _subtask(self, node: Node, index: int) -> tuple[int, int]:
+        if node.id in self._split:
+            return super()._subtask(node, index)
+        number, count = self._task_of
+        # In a union of several sources Spark numbers the tasks of all sources consecutively.
+        return number % count, count
+
+
+class Outbox:
+    """Records that leave a stage, by address, until they are taken."""
+
+    def __init__(self) -> None:
+        self._records: dict[Address, list[Record]] = {}
+
+    def at(self, address: Address) -> list[Record]:
+        """Return the list of records for an address, always the same list object."""
+        return self._records.setdefault(address, [])
+
+    def count(self) -> int:
+        """Count the records."""
+        return sum(map(len, self._records.values()))
+
+    def take(self) -> Iterator[tuple[Address, list[Record]]]:
+        """Yield all records by address, and forget them."""
+        for address, records in self._records.items():
+            if records:
+                # Copied and emptied, since exits hold the list's `append`.
+                taken = records[:]
+                records.clear()
+                yield address, taken
+
+
+class _ExitStation(StreamOperator):
+    """Takes the elements for a node of another stage.
+
+    Args:
+        node: The node of the other stage.
+        outbox: The outbox that gets the records.
+    """
+
+    def __init__(self, node: Node, outbox: Outbox) -> None:
+        super().__init__(nowhere())
+        self._node, self._outbox = node.id, outbox
+        self._takes_keys = is_keyed(node)
+        self.watermark: int | None = MIN_WATERMARK if self._takes_keys else None
+        """The least watermark of all channels, in ms; None if the node does not wait for watermarks."""
+
+    def channel(self, position: int) -> Channel:
+        """Return a channel for a stream operator of this stage."""
+        append = self._outbox.at(Address(self._node, position)).append
+
+        def element(value: Any, timestamp: int | None) -> None:
+            append((None, as_given(value), timestamp))
+
+        def keyed(key: Any, value: Any, timestamp: int | None) -> None:
+            append((key, as_given(value), timestamp))
+
+        return Channel(element, self._gate.channel(), keyed if self._takes_keys else None)
+
+    def _on_watermark(self, watermark: int) -> None:
+        if self.watermark is not None:
+            self.watermark = watermark
+
+
+class _OperatorEntrance(StreamOperator):
+    """Takes in the outputs of a keyed operator before the stage."""
+
+    @property
+    def out(self) -> Output:
+        """The output that passes them on."""
+        return self._out

@@ -45,7 +45,6 @@ __all__ = [
     "mark_row",
     "mark_rows",
     "needs_feed",
-    "pack_rows",
 ]
 
 
@@ -268,23 +267,12 @@ WATERMARK = "__watermark"
 MARKED_SCHEMA = PACKED_SCHEMA.and_also((WATERMARK, pa.timestamp("us", tz="UTC")))
 """Packed rows of the first stage, with their watermark in a last column."""
 
-_Rows = list[tuple[int, int, bytes]]
 
-
-def pack_rows(rows: _Rows) -> pa.RecordBatch:
-    """Return rows of a stage after the first.
-
-    Args:
-        rows: The grouping key, origin and payload of each row.
-    """
-    return PACKED_SCHEMA.batch(rows)
-
-
-def mark_rows(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
+def mark_rows(rows: list[tuple[int, int, bytes]], watermark: int | None) -> pa.RecordBatch:
     """Return rows of the first stage.
 
     Args:
-        rows: The rows, as for `pack_rows`.
+        rows: The grouping key, origin and payload of each row.
         watermark: The watermark of the rows, in ms; None for no watermark.
     """
     time = _as_time(watermark)
