@@ -37,7 +37,6 @@ from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._graph.job import Job, JobSettings
 from pyflinklike.pyflink._graph.job_run import DrivenRun, JobRun, JobStatus, SavepointRequest
 from pyflinklike.pyflink._graph.job_savepoint import begin_with
-from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import (
     FromSource,
     KeyBy,
@@ -51,7 +50,7 @@ from pyflinklike.pyflink._graph.sources import HybridSource, Source
 from pyflinklike.pyflink._spark.data_frame_source import frame_source
 from pyflinklike.pyflink._spark.job_folder import JobFolder, identity_of
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts, job_frame
-from pyflinklike.pyflink._spark.results import Handover, ResultBatch, Results
+from pyflinklike.pyflink._spark.results import Handover, Ledger, ResultBatch, Results
 from pyflinklike.pyflink._spark.shipped_files import ship_files
 from pyflinklike.pyflink._spark.stages import (
     PythonStage,

@@ -85,7 +85,7 @@ class SourceRow(NamedTuple):
         part: The name of the split, if it has one.
         elements: A pickle of elements, if the driver or Spark has read them.
         is_last: Whether the source ends after this row.
-        count: The number of elements, which is no column.
+        size: The number of elements, which is no column.
     """
 
     source: int
@@ -94,7 +94,7 @@ class SourceRow(NamedTuple):
     part: str | None = None
     elements: bytes | None = None
     is_last: bool = False
-    count: int = 0
+    size: int = 0
 
 
 _MAX_RECORDS = 10_000

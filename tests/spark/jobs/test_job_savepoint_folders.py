@@ -23,13 +23,13 @@ from pyflinklike._changelog.operator_record import (
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, SparkSetupError
 from pyflinklike.pyflink._graph.job_savepoint import begin_with, find_parts_left
-from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._graph.sources import NumberSequenceSource
 from pyflinklike.pyflink._spark.job_folder import JobFolder
 from pyflinklike.pyflink._spark.job_initial_state import _GroupsJob
 from pyflinklike.pyflink._spark.job_plan import JobSteps
 from pyflinklike.pyflink._spark.job_runs import backend_of
+from pyflinklike.pyflink._spark.results import Ledger
 from pyflinklike.pyflink._spark.stream_sources import StreamSource
 from pyflinklike.pyflink.common import Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction
