@@ -21,7 +21,7 @@ from pyflinklike.kafka.options import reader_options
 from pyflinklike.pyflink._graph.job import Job, JobSettings
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
-from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._spark.job_session import refuse_what_is_missing
 from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
 from pyflinklike.pyflink._spark.stream_sources import StreamSource, _Packing
 from pyflinklike.pyflink._spark.watermark_feed import SplitWatermark, WatermarkFeed, needs_feed

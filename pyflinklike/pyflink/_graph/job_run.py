@@ -177,12 +177,13 @@ class JobRun(ABC):
         try:
             for _ in work:
                 yield
-                if self._requests:
-                    request = self._answer()
-                    if request is not None:
-                        work.close()
-                        self._stop(request)
-                        break
+                request = self._answer() if self._requests else None
+                if request is not None:
+                    work.close()
+                    self._stop(request)
+                    break
+            else:
+                self._finish(is_stopped=False)
         except GeneratorExit:
             work.close()
             self._end_with(JobStatus.CANCELED)
@@ -214,7 +215,7 @@ class JobRun(ABC):
 
     def _stop(self, request: SavepointRequest) -> None:
         try:
-            self._finish_early()
+            self._finish(is_stopped=True)
         except BaseException as error:
             request.finish(error)
             raise
@@ -252,9 +253,13 @@ class JobRun(ABC):
         )
         raise SparkSetupError(msg)
 
-    def _finish_early(self) -> None:
-        """End a job that was stopped with a savepoint: all that it has written becomes visible."""
-        raise NotImplementedError
+    @abstractmethod
+    def _finish(self, *, is_stopped: bool) -> None:
+        """End a job that went well: all that it has written becomes visible.
+
+        Args:
+            is_stopped: Whether it was stopped with a savepoint, before its sources have ended.
+        """
 
     @abstractmethod
     def _abandon(self) -> None:

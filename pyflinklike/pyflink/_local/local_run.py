@@ -126,7 +126,6 @@ class LocalRun(JobRun):
         self._wiring.open()
         for sources in self._in_turns():
             yield from self._read(sources)
-        self._end()
 
     def _make_importable(self) -> None:
         """Let functions import the program's files, which are modules or folders of modules."""
@@ -135,7 +134,9 @@ class LocalRun(JobRun):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
 
-    def _end(self) -> None:
+    def _finish(self, *, is_stopped: bool) -> None:
+        for station in self._wiring.stations:
+            station.is_stopped = is_stopped
         graph = self._job.graph
         names = {**graph.state_names, **find_counting_nodes(graph)}
         self._metrics.add(self._wiring.counts(names))
@@ -155,11 +156,6 @@ class LocalRun(JobRun):
             station.settle()
         _write_savepoint(request.path, self._job, self._wiring, self._beginning)
         return True
-
-    def _finish_early(self) -> None:
-        for station in self._wiring.stations:
-            station.is_stopped = True
-        self._end()
 
     def _abandon(self) -> None:
         self._wiring.abandon()

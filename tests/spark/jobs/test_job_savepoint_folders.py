@@ -28,7 +28,7 @@ from pyflinklike.pyflink._graph.sources import NumberSequenceSource
 from pyflinklike.pyflink._spark.job_folder import JobFolder
 from pyflinklike.pyflink._spark.job_initial_state import _GroupsJob
 from pyflinklike.pyflink._spark.job_plan import JobSteps
-from pyflinklike.pyflink._spark.job_runs import backend_of
+from pyflinklike.pyflink._spark.job_session import backend_of
 from pyflinklike.pyflink._spark.results import Ledger
 from pyflinklike.pyflink._spark.stream_sources import StreamSource
 from pyflinklike.pyflink.common import Types, WatermarkStrategy

@@ -11,7 +11,7 @@ from pyflinklike.errors import CorruptStateError
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._spark.job_folder import identity_of
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
-from pyflinklike.pyflink._spark.job_runs import backend_of
+from pyflinklike.pyflink._spark.job_session import backend_of
 from pyflinklike.pyflink._spark.results import Results
 from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
 from pyflinklike.pyflink._spark.watermark_feed import (
