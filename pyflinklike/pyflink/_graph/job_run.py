@@ -11,8 +11,8 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from enum import Enum
-from threading import Event
 from typing import Any, NamedTuple
 
 from pyflinklike.errors import SparkSetupError
@@ -56,8 +56,8 @@ class JobStatus(Enum):
         return self.is_terminal_state()
 
 
-class SavepointRequest:
-    """A savepoint that was asked for.
+class SavepointRequest(Future[str]):
+    """A savepoint that was asked for; its result is its path.
 
     Args:
         path: The directory to write.
@@ -66,35 +66,10 @@ class SavepointRequest:
     """
 
     def __init__(self, path: str, *, stops: bool, drains: bool) -> None:
+        super().__init__()
         self.path, self.stops, self.drains = path, stops, drains
         self.has_drained = False
         """Whether timers have fired before they were due.  Then the job cannot go on if the savepoint fails."""
-        self._done = Event()
-        self._error: BaseException | None = None
-
-    def result(self) -> str:
-        """Wait until the savepoint is taken, and return its path.
-
-        Raises:
-            PyflinklikeError: It could not be taken.
-        """
-        self._done.wait()
-        if self._error is not None:
-            raise self._error
-        return self.path
-
-    def is_done(self) -> bool:
-        """Return whether it is taken, or could not be."""
-        return self._done.is_set()
-
-    def finish(self, error: BaseException | None = None) -> None:
-        """Let `result` return or raise.
-
-        Args:
-            error: The reason why the savepoint could not be taken; None if it was.
-        """
-        self._error = error
-        self._done.set()
 
 
 class JobRun(ABC):
@@ -202,7 +177,7 @@ class JobRun(ABC):
             if not self._save(request):
                 return None  # not now: it is asked for again
         except Exception as error:
-            self._requests.popleft().finish(error)
+            self._requests.popleft().set_exception(error)
             # The outputs of such timers are out already, so the job cannot go on as if nothing had happened.
             if request.has_drained:
                 raise
@@ -210,16 +185,16 @@ class JobRun(ABC):
         self._requests.popleft()
         if request.stops:
             return request
-        request.finish()
+        request.set_result(request.path)
         return None
 
     def _stop(self, request: SavepointRequest) -> None:
         try:
             self._finish(is_stopped=True)
         except BaseException as error:
-            request.finish(error)
+            request.set_exception(error)
             raise
-        request.finish()
+        request.set_result(request.path)
 
     def _refuse_requests(self) -> None:
         while self._requests:
@@ -228,7 +203,7 @@ class JobRun(ABC):
                 f"a savepoint is taken of a job that runs, got one for {request.path!r} of a job that is "
                 f"{self._status.value}; ask for it before the job ends"
             )
-            request.finish(SparkSetupError(msg))
+            request.set_exception(SparkSetupError(msg))
 
     def _end_with(self, status: JobStatus) -> None:
         self._status = status

@@ -180,7 +180,7 @@ class OperatorStation(StreamOperator):
 
     def channel(self, position: int) -> Channel:
         """Add a channel to this instance, which also takes elements with keys."""
-        return Channel(self._element(position), self._gate.channel(), self._call_for(position))
+        return Channel(self._element(position), self._watermark_channel(), self._call_for(position))
 
     def _element(self, position: int) -> Send:
         keyed = self._call_for(position)

@@ -84,33 +84,6 @@ class Output(NamedTuple):
     watermark: Callable[[int], None]
 
 
-class Gate:
-    """The channels of one input or of all inputs of an instance, and their least watermark.
-
-    Args:
-        on_watermark: Called with the least watermark in ms whenever it rises.
-    """
-
-    def __init__(self, on_watermark: Callable[[int], None]) -> None:
-        self._on_watermark = on_watermark
-        self._watermarks: list[int] = []
-        self.watermark = MIN_WATERMARK
-
-    def channel(self) -> Callable[[int], None]:
-        """Add a channel, and return the function that takes its watermarks."""
-        watermarks, number = self._watermarks, len(self._watermarks)
-        watermarks.append(MIN_WATERMARK)
-
-        def advance(watermark: int) -> None:
-            watermarks[number] = watermark
-            least = watermark if len(watermarks) == 1 else min(watermarks)
-            if least > self.watermark:
-                self.watermark = least
-                self._on_watermark(least)
-
-        return advance
-
-
 class StreamOperator:
     """An instance of a node; this class passes on all elements, as `Union` does.
 
@@ -119,8 +92,10 @@ class StreamOperator:
     """
 
     def __init__(self, out: Output) -> None:
-        self._gate = Gate(self._on_watermark)
         self._out = out
+        self._watermarks: list[int] = []
+        """The watermark of each channel; the instance's own watermark is the least one."""
+        self._watermark = MIN_WATERMARK
         self.is_stopped = False
         """Whether the job is stopped before its input ends.  Then timers stay for the next job."""
 
@@ -130,7 +105,21 @@ class StreamOperator:
         Args:
             position: The number of the input, from 0.
         """
-        return Channel(self._element(position), self._gate.channel())
+        return Channel(self._element(position), self._watermark_channel())
+
+    def _watermark_channel(self) -> Callable[[int], None]:
+        """Return the function that takes the watermarks of a new channel."""
+        watermarks, number = self._watermarks, len(self._watermarks)
+        watermarks.append(MIN_WATERMARK)
+
+        def advance(watermark: int) -> None:
+            watermarks[number] = watermark
+            least = watermark if len(watermarks) == 1 else min(watermarks)
+            if least > self._watermark:
+                self._watermark = least
+                self._on_watermark(least)
+
+        return advance
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
         return self._out.main

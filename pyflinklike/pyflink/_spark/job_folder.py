@@ -126,6 +126,8 @@ class JobFolder:
         )
         self.signals = self.path if isinstance(self.path, Path) else new_folder(None)
         """The folder, on this machine, of the files that Spark's sources ask for."""
+        self.checkpoint, self.watermark = self.path / "checkpoint", self.path / "watermark.json"
+        self._outputs = self.path / "outputs.json"
         try:
             if isinstance(self.path, RemotePath):
                 self.path.finish_removal()
@@ -147,11 +149,6 @@ class JobFolder:
         assert self._begun is not None
         return str(self._begun["token"])
 
-    @property
-    def checkpoint(self) -> FolderPath:
-        """Spark's checkpoint."""
-        return self.path / "checkpoint"
-
     def source(self, position: int) -> FolderPath:
         """Return the folder with the rows of a source.
 
@@ -167,11 +164,6 @@ class JobFolder:
             position: The position among all sources of the job, from 0.
         """
         return self.signals / "sources" / str(position)
-
-    @property
-    def watermark(self) -> FolderPath:
-        """The file of the watermark that the driver makes."""
-        return self.path / "watermark.json"
 
     def facts(self, facts: SessionFacts) -> SessionFacts:
         """Return the facts with which the job began, since a later session must keep to them.
@@ -243,10 +235,6 @@ class JobFolder:
                     former = os.path.normpath(found[1])
                     return here if former == os.path.normpath(here) else former
         return None
-
-    @property
-    def _outputs(self) -> FolderPath:
-        return self.path / "outputs.json"
 
     def _refuse_gaps(self, identity: JobIdentity) -> None:
         """Check that no part of the folder was removed, or restored alone.

@@ -22,7 +22,7 @@ from pyspark import TaskContext
 
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, wall_clock
 from pyflinklike.pyflink._graph.job import Job, JobSettings
-from pyflinklike.pyflink._graph.nodes import FromSource, Node, Partition, SideOutput
+from pyflinklike.pyflink._graph.nodes import FromSource, Node, Partition
 from pyflinklike.pyflink._local.keyed_stream_operators import WaitingStation
 from pyflinklike.pyflink._local.local_run import ONE_TO_ONE, Wiring
 from pyflinklike.pyflink._local.stream_operators import (
@@ -327,7 +327,7 @@ def sides_read(stage: PythonStage, operator: int) -> tuple[str, ...]:
         stage: The stage that begins with the operator.
         operator: The number of its node.
     """
-    readers = (node for node, _ in stage.graph.consumers[operator] if isinstance(node, SideOutput))
+    readers = stage.graph.side_outputs(stage.graph.nodes[operator])
     return tuple(dict.fromkeys(reader.tag.tag_id for reader in readers))
 
 
@@ -484,8 +484,6 @@ class _ExitStation(StreamOperator):
         super().__init__(nowhere())
         self._node, self._outbox = node.id, outbox
         self._takes_keys = is_keyed(node)
-        self.watermark: int | None = MIN_WATERMARK if self._takes_keys else None
-        """The least watermark of all channels, in ms; None if the node does not wait for watermarks."""
 
     def channel(self, position: int) -> Channel:
         """Return a channel for a stream operator of this stage."""
@@ -497,11 +495,12 @@ class _ExitStation(StreamOperator):
         def keyed(key: Any, value: Any, timestamp: int | None) -> None:
             append((key, as_given(value), timestamp))
 
-        return Channel(element, self._gate.channel(), keyed if self._takes_keys else None)
+        return Channel(element, self._watermark_channel(), keyed if self._takes_keys else None)
 
-    def _on_watermark(self, watermark: int) -> None:
-        if self.watermark is not None:
-            self.watermark = watermark
+    @property
+    def watermark(self) -> int | None:
+        """The least watermark of all channels, in ms; None if the node does not wait for watermarks."""
+        return self._watermark if self._takes_keys else None
 
 
 class _OperatorEntrance(StreamOperator):

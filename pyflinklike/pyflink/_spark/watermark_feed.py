@@ -210,7 +210,10 @@ class WatermarkFeed:
         Args:
             now: The processing time, in ms.
         """
-        leasts = [self._least_of(*each, now) for each in zip(self._splits, self._idleness)]
+        leasts = [
+            min(self._active_and_silent(position, now)[0], default=None)
+            for position in self._position.values()
+        ]
         limits = find_aligned_limits(zip(self._alignments, leasts))
         return {
             number
@@ -218,29 +221,30 @@ class WatermarkFeed:
             if least is not None and limit is not None and least > limit
         }
 
-    @staticmethod
-    def _least_of(splits: dict[str, _Split], idleness: int | None, now: int) -> int | None:
-        """Return the least watermark of a source's splits that are neither idle nor ended."""
-        active = (
-            each.watermark
-            for each in splits.values()
-            if each.watermark != MAX_WATERMARK and not _is_idle(each.heard, idleness, now)
-        )
-        return min(active, default=None)
+    def _active_and_silent(self, position: int, now: int) -> tuple[list[int], list[int]]:
+        """Return the watermarks of a source's splits that have not ended: of active ones, and of idle ones."""
+        active: list[int] = []
+        silent: list[int] = []
+        for each in self._splits[position].values():
+            if each.watermark != MAX_WATERMARK:
+                is_idle = _is_idle(each.heard, self._idleness[position], now)
+                (silent if is_idle else active).append(each.watermark)
+        return active, silent
 
     def _least(self, now: int) -> int | None:
         """Return the least watermark of splits that are neither idle nor ended; None if it is not known yet."""
         active: list[int] = []
         silent: list[int] = []
-        for splits, idleness, is_heeded in zip(self._splits, self._idleness, self._is_heeded):
-            if not is_heeded:
+        for position in self._position.values():
+            if not self._is_heeded[position]:
                 continue
-            if not splits and not _is_idle(self._began, idleness, now):
+            if not self._splits[position] and not _is_idle(
+                self._began, self._idleness[position], now
+            ):
                 return None  # an input that has not reported yet holds the watermark back
-            for each in splits.values():
-                if each.watermark != MAX_WATERMARK:
-                    is_idle = _is_idle(each.heard, idleness, now)
-                    (silent if is_idle else active).append(each.watermark)
+            more_active, more_silent = self._active_and_silent(position, now)
+            active += more_active
+            silent += more_silent
         # As in Flink: once all are idle, none holds back another one, so the greatest watermark counts.
         return min(active) if active else max(silent, default=None)
 
