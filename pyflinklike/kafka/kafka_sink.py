@@ -104,7 +104,7 @@ class KafkaSink(Sink):
         return _Writer(self)
 
 
-class _Writer:
+class _Writer(SinkWriter):
     def __init__(self, sink: KafkaSink) -> None:
         options = writer_options(sink.options)
         self._serialize = sink.serializer.message
@@ -127,9 +127,6 @@ class _Writer:
     def prepare(self) -> list[Renaming]:
         self._delivery.finish()
         return []
-
-    def finish(self) -> None:
-        self._delivery.finish()
 
     def abandon(self) -> None:
         self._delivery.give_up()

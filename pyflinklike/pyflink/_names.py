@@ -56,52 +56,45 @@ class _Former(NamedTuple):
 
 # Names that are elsewhere
 
-_TYPE_VARS = {
-    "common.config_options": "T",
-    "common.serializer": "T",
-    "datastream.async_retry_strategies": "OUT",
-    "datastream.functions": "KEY IN IN1 IN2 OUT W W2",
-    "datastream.state": "IN K OUT T V",
-    "datastream.window": "IN KEY OUT T W W2",
-    "serializers": "T",
-    "util.api_stability_decorators": "T",
-}
-_OUR_TYPE_VARS = {"IN1": "IN", "IN2": "IN", "KEY": "K", "W2": "W"}
-"""Type variables that have another name here."""
-
 _HERE: Final[Mapping[str, str]] = {
-    **{
-        f"{module}.{name}": f"pyflinklike._type_vars:{_OUR_TYPE_VARS.get(name, name)}"
-        for module, names in _TYPE_VARS.items()
-        for name in names.split()
-    },
-    **{
-        f"metrics.metricbase.{name}": f"metrics:{name}"
-        for name in ("Counter", "Distribution", "Meter", "Metric", "MetricGroup")
-    },
     "common.constants.MAX_LONG_VALUE": "pyflinklike._clock:MAX_WATERMARK",
     "common.constants.MIN_LONG_VALUE": "pyflinklike._clock:MIN_WATERMARK",
+    "common.config_options.T": "pyflinklike._type_vars:T",
+    "common.serializer.T": "pyflinklike._type_vars:T",
     "common.typeinfo.PickledBytesTypeInfo": "pyflinklike.types.pickled_type:PickledByteArrayTypeInfo",
+    "datastream.async_retry_strategies.OUT": "pyflinklike._type_vars:OUT",
     "datastream.data_stream.AllWindowedStream": "datastream.windowed_stream:WindowedStream",
+    "datastream.functions.KEY": "pyflinklike._type_vars:K",
+    "datastream.functions.IN": "pyflinklike._type_vars:IN",
+    "datastream.functions.IN1": "pyflinklike._type_vars:IN",
+    "datastream.functions.IN2": "pyflinklike._type_vars:IN",
+    "datastream.functions.OUT": "pyflinklike._type_vars:OUT",
+    "datastream.functions.W": "pyflinklike._type_vars:W",
+    "datastream.functions.W2": "pyflinklike._type_vars:W",
+    "datastream.state.IN": "pyflinklike._type_vars:IN",
+    "datastream.state.K": "pyflinklike._type_vars:K",
+    "datastream.state.OUT": "pyflinklike._type_vars:OUT",
+    "datastream.state.T": "pyflinklike._type_vars:T",
+    "datastream.state.V": "pyflinklike._type_vars:V",
+    "datastream.window.IN": "pyflinklike._type_vars:IN",
+    "datastream.window.KEY": "pyflinklike._type_vars:K",
+    "datastream.window.OUT": "pyflinklike._type_vars:OUT",
+    "datastream.window.T": "pyflinklike._type_vars:T",
+    "datastream.window.W": "pyflinklike._type_vars:W",
+    "datastream.window.W2": "pyflinklike._type_vars:W",
+    "metrics.metricbase.Counter": "metrics:Counter",
+    "metrics.metricbase.Distribution": "metrics:Distribution",
+    "metrics.metricbase.Meter": "metrics:Meter",
+    "metrics.metricbase.Metric": "metrics:Metric",
+    "metrics.metricbase.MetricGroup": "metrics:MetricGroup",
     "table.types.DataTypes": "common.data_types:DataTypes",
+    "serializers.T": "pyflinklike._type_vars:T",
+    "util.api_stability_decorators.T": "pyflinklike._type_vars:T",
     "version.__version__": "pyflinklike:__version__",
 }
 """Our module and name for each name of PyFlink that we define at another path."""
 
-
-def _moved(module: str, names: str) -> dict[str, _Former]:
-    """Return the names of Flink 1 that are in another module today.
-
-    Args:
-        module: The module of today, without `pyflink.`.
-        names: The names in it.
-    """
-    return {
-        name: _Former(f"{module}:{name}", f"from pyflink.{module} import {name}")
-        for name in names.split()
-    }
-
-
+_CONSUMER = "KafkaSource.builder() and env.from_source(source, watermark_strategy, source_name)"
 _RETENTION = _Former(
     "datastream.former:ExternalizedCheckpointCleanup",
     "ExternalizedCheckpointRetention, from pyflink.datastream",
@@ -111,14 +104,20 @@ _TIMES = _Former(
     "nothing: event time counts wherever a stream has a WatermarkStrategy",
 )
 _FORMATS = {
-    name: found
+    f"{kind}Row{what}Schema": _Former(
+        f"datastream.formats.{kind.lower()}:{kind}Row{what}Schema",
+        f"from pyflink.datastream.formats.{kind.lower()} import {kind}Row{what}Schema",
+    )
     for kind in ("Avro", "Csv", "Json")
-    for name, found in _moved(
-        f"datastream.formats.{kind.lower()}",
-        f"{kind}RowSerializationSchema {kind}RowDeserializationSchema",
-    ).items()
+    for what in ("Serialization", "Deserialization")
 }
-_WATERMARKS = _moved("common.watermark_strategy", "WatermarkStrategy TimestampAssigner Duration")
+_WATERMARKS = {
+    name: _Former(
+        f"common.watermark_strategy:{name}",
+        f"from pyflink.common.watermark_strategy import {name}",
+    )
+    for name in ("WatermarkStrategy", "TimestampAssigner", "Duration")
+}
 _BACKENDS = {
     name: _Former(f"datastream.state_backend:{name}", f"{today}, from pyflink.datastream")
     for name, today in (
@@ -128,12 +127,16 @@ _BACKENDS = {
     )
 }
 _CONNECTORS = {
-    **_moved("datastream.connectors.file_system", "DefaultRollingPolicy OnCheckpointRollingPolicy"),
-    **_moved(
-        "datastream.connectors.kafka",
-        "KafkaOffsetsInitializer KafkaOffsetResetStrategy KafkaRecordSerializationSchema KafkaSink "
-        "KafkaSinkBuilder KafkaSourceBuilder KafkaTopicPartition",
-    ),
+    name: _Former(
+        f"datastream.connectors.{module}:{name}",
+        f"from pyflink.datastream.connectors.{module} import {name}",
+    )
+    for module, names in {
+        "file_system": "DefaultRollingPolicy OnCheckpointRollingPolicy",
+        "kafka": "KafkaOffsetsInitializer KafkaOffsetResetStrategy KafkaRecordSerializationSchema "
+        "KafkaSink KafkaSinkBuilder KafkaSourceBuilder KafkaTopicPartition",
+    }.items()
+    for name in names.split()
 }
 
 _FORMER: Final[Mapping[str, _Former]] = {
