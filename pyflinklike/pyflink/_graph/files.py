@@ -287,13 +287,8 @@ _METHODS: dict[type[FileFormat], str] = {
 class _TextLines(StreamFormat):
     charset_name: str
 
-    @property
-    def type_info(self) -> TypeInformation:
-        return Types.STRING()
-
-    @property
-    def name(self) -> str:
-        return ""
+    type_info = Types.STRING()
+    name = ""
 
     def read(self, path: Path) -> Iterator[Any]:
         # As Java's BufferedReader: a line ends with \n, \r or \r\n, and nothing else.
@@ -594,10 +589,7 @@ class FileSink(Sink):
         policy = OnCheckpointRollingPolicy()
         return BulkFormatBuilder(FileSink(str(base_path), writer_factory, rolling_policy=policy))
 
-    @property
-    def is_written_by_tasks(self) -> bool:
-        """True: tasks write the files."""
-        return True
+    is_written_by_tasks = True
 
     def remove_unfinished(self, name: str) -> None:
         """Remove hidden files of writers whose names begin with `name`."""

@@ -80,58 +80,134 @@ def begin_with(
         IncompatibleStateError: State or a position would be lost, or would go to another operator or source;
             or the savepoint does not know how far a source was read.
     """
-    manifest, where = directory.manifest, directory.location.where
-    operators = dict(_claim_operators(manifest, graph, where))
-    sources = dict(_claim_sources(manifest, graph, where))
+    claims = _Claims(directory.manifest, graph, directory.location.where)
+    operators, sources = dict(claims.operators()), dict(claims.sources())
     if not settings.ignores_unclaimed_state:
-        _refuse_unclaimed(manifest, graph, operators, sources, where)
+        claims.refuse_unclaimed(operators, sources)
     positions = {number: saved.position for number, saved in sources.items()}
     return JobBeginning(
         directory, operators, {at: each for at, each in positions.items() if each is not None}
     )
 
 
-def _claim_operators(
-    manifest: Manifest, graph: JobGraph, where: str
-) -> Iterator[tuple[int, SavedOperator]]:
-    known = {each.uid: each for each in manifest.operators}
-    for number, name in graph.state_names.items():
-        saved, node = known.get(name), graph.nodes[number]
-        if saved is None:
-            continue
-        # A savepoint of a single query does not describe a job, so its uids decide alone.
-        former = None if manifest.job is None else manifest.job.operator(name)
-        if former is not None and node.uid is None:
-            _refuse_stranger(node, former, where)
-        _check_keys(graph, node, saved, where)
-        yield number, saved
+@attrs.frozen
+class _Claims:
+    """The parts of a savepoint that a job claims.
 
+    Args:
+        manifest: The manifest of the savepoint.
+        graph: The nodes of the job.
+        where: The name of the savepoint, for messages.
+    """
 
-def _refuse_stranger(node: Node, former: SavedJobOperator, where: str) -> None:
-    """Refuse to give an operator without a uid the state of another one that had its position."""
-    now = class_of(getattr(node, "function", None))
-    if former.uid is None and former.function == now:
-        return
-    was = f"uid {former.uid!r}" if former.uid else former.function
-    msg = (
-        f"{where}: an operator without a uid begins with the state of the operator that had its position and "
-        f"the class of its function, got {former.name!r} ({now}), but the savepoint has {was}; give the operator "
-        f"uid({former.name!r}) if it is the same one, and else another uid"
-    )
-    raise IncompatibleStateError(msg)
+    manifest: Manifest
+    graph: JobGraph
+    where: str
 
+    def operators(self) -> Iterator[tuple[int, SavedOperator]]:
+        """Yield the saved operators of the job's operators, by the numbers of their nodes."""
+        known = {each.uid: each for each in self.manifest.operators}
+        for number, name in self.graph.state_names.items():
+            saved, node = known.get(name), self.graph.nodes[number]
+            if saved is None:
+                continue
+            # A savepoint of a single query does not describe a job, so its uids decide alone.
+            former = None if self.manifest.job is None else self.manifest.job.operator(name)
+            if former is not None and node.uid is None:
+                self._refuse_stranger(node, former)
+            self._check_keys(node, saved)
+            yield number, saved
 
-def _check_keys(graph: JobGraph, node: Node, saved: SavedOperator, where: str) -> None:
-    keys = graph.keys_of(node)
-    now = "none" if keys is None else keys.key_type.signature
-    former = saved.record.identity.key
-    if now != former and _has_keys(saved):
+    def _refuse_stranger(self, node: Node, former: SavedJobOperator) -> None:
+        """Refuse to give an operator without a uid the state of another one that had its position."""
+        now = class_of(getattr(node, "function", None))
+        if former.uid is None and former.function == now:
+            return
+        was = f"uid {former.uid!r}" if former.uid else former.function
         msg = (
-            f"{where}: the keys of an operator are of the type that they had, got {now!r} for operator "
-            f"{saved.uid!r}, whose keys are {former!r}; give key_by the former key_type, or rekey() the "
-            "savepoint"
+            f"{self.where}: an operator without a uid begins with the state of the operator that had its position "
+            f"and the class of its function, got {former.name!r} ({now}), but the savepoint has {was}; give the "
+            f"operator uid({former.name!r}) if it is the same one, and else another uid"
         )
         raise IncompatibleStateError(msg)
+
+    def _check_keys(self, node: Node, saved: SavedOperator) -> None:
+        keys = self.graph.keys_of(node)
+        now = "none" if keys is None else keys.key_type.signature
+        former = saved.record.identity.key
+        if now != former and _has_keys(saved):
+            msg = (
+                f"{self.where}: the keys of an operator are of the type that they had, got {now!r} for operator "
+                f"{saved.uid!r}, whose keys are {former!r}; give key_by the former key_type, or rekey() the "
+                "savepoint"
+            )
+            raise IncompatibleStateError(msg)
+
+    def sources(self) -> Iterator[tuple[int, SavedSource]]:
+        """Yield the saved sources of the job's sources, by the numbers of their nodes."""
+        left = list(self.manifest.job.sources) if self.manifest.job is not None else []
+        nodes = list(self.graph.of_kind(FromSource))
+        # Sources with uids first: a source without one may read the same, and must not take their parts.
+        for node in sorted(nodes, key=lambda each: each.uid is None):
+            now = source_of(node)
+            saved = next((each for each in left if each.is_same(now)), None)
+            if saved is not None:
+                left.remove(saved)
+                self._check_source(saved, now)
+                yield node.id, saved
+
+    def _check_source(self, saved: SavedSource, now: SavedSource) -> None:
+        if (saved.kind, saved.is_bounded) != (now.kind, now.is_bounded):
+            msg = (
+                f"a source goes on from the position of a source of its kind, got a {_kind(now)} for the "
+                f"position of a {_kind(saved)}, uid {now.uid!r}; give it another uid and a start of its own"
+            )
+        elif saved.kind == HybridSource.__name__ and saved.what != now.what:
+            msg = (
+                f"the position of a HybridSource names its sources by their numbers, got {now} for the "
+                f"position of {saved}; give it the former sources, or another uid"
+            )
+        elif saved.position is None:
+            msg = (
+                f"a source goes on from its position, got one whose position is not in the savepoint, "
+                f"{now}: {saved.reason}; give it another uid and the start that you need, and set "
+                f"{_IGNORE_UNCLAIMED} to true"
+            )
+        else:
+            return
+        raise IncompatibleStateError(f"{self.where}: {msg}")
+
+    def refuse_unclaimed(
+        self, operators: Mapping[int, SavedOperator], sources: Mapping[int, SavedSource]
+    ) -> None:
+        """Refuse to lose state or a position.
+
+        Args:
+            operators: What `operators` has yielded.
+            sources: What `sources` has yielded.
+        """
+        claimed = {each.uid for each in operators.values()}
+        lost = [
+            f"operator {each.uid!r}"
+            for each in self.manifest.operators
+            if each.uid not in claimed and _has_anything(each)
+        ]
+        # One by one, since two sources without uids may be equal.
+        taken = list(sources.values())
+        for source in self.manifest.job.sources if self.manifest.job is not None else ():
+            if source in taken:
+                taken.remove(source)
+            else:
+                lost.append(str(source))
+        if lost:
+            own = map(str, map(source_of, self.graph.of_kind(FromSource)))
+            names = ", ".join([*map(repr, self.graph.state_names.values()), *own]) or "none"
+            msg = (
+                f"{self.where}: a job begins with all state of a savepoint, got {', '.join(lost)}, which the job "
+                f"does not have: it has {names}; give its operators and sources the uids of the savepoint, or set "
+                f"{_IGNORE_UNCLAIMED} to true to lose this"
+            )
+            raise IncompatibleStateError(msg)
 
 
 def _has_keys(saved: SavedOperator) -> bool:
@@ -143,79 +219,12 @@ def _has_keys(saved: SavedOperator) -> bool:
     return bool(saved.timers.rows or any(keyed))
 
 
-def _claim_sources(
-    manifest: Manifest, graph: JobGraph, where: str
-) -> Iterator[tuple[int, SavedSource]]:
-    left = list(manifest.job.sources) if manifest.job is not None else []
-    nodes = list(graph.of_kind(FromSource))
-    # Sources with uids first: a source without one may read the same, and must not take their parts.
-    for node in sorted(nodes, key=lambda each: each.uid is None):
-        now = source_of(node)
-        saved = next((each for each in left if each.is_same(now)), None)
-        if saved is None:
-            continue
-        left.remove(saved)
-        if (saved.kind, saved.is_bounded) != (now.kind, now.is_bounded):
-            msg = (
-                f"{where}: a source goes on from the position of a source of its kind, got a {_kind(now)} for the "
-                f"position of a {_kind(saved)}, uid {now.uid!r}; give it another uid and a start of its own"
-            )
-            raise IncompatibleStateError(msg)
-        if saved.kind == HybridSource.__name__ and saved.what != now.what:
-            msg = (
-                f"{where}: the position of a HybridSource names its sources by their numbers, got {now} for the "
-                f"position of {saved}; give it the former sources, or another uid"
-            )
-            raise IncompatibleStateError(msg)
-        if saved.position is None:
-            msg = (
-                f"{where}: a source goes on from its position, got one whose position is not in the savepoint, "
-                f"{now}: {saved.reason}; give it another uid and the start that you need, and set "
-                f"{_IGNORE_UNCLAIMED} to true"
-            )
-            raise IncompatibleStateError(msg)
-        yield node.id, saved
+def _has_anything(saved: SavedOperator) -> bool:
+    return bool(saved.timers.rows or any(each.rows for each in saved.states.values()))
 
 
 def _kind(source: SavedSource) -> str:
     return source.kind if source.is_bounded else f"{source.kind} without an end"
-
-
-def _refuse_unclaimed(
-    manifest: Manifest,
-    graph: JobGraph,
-    operators: Mapping[int, SavedOperator],
-    sources: Mapping[int, SavedSource],
-    where: str,
-) -> None:
-    claimed = {each.uid for each in operators.values()}
-    lost = [
-        f"operator {each.uid!r}"
-        for each in manifest.operators
-        if each.uid not in claimed and _has_anything(each)
-    ]
-    # One by one, since two sources without uids may be equal.
-    taken = list(sources.values())
-    for source in manifest.job.sources if manifest.job is not None else ():
-        if source in taken:
-            taken.remove(source)
-        else:
-            lost.append(str(source))
-    if lost:
-        names = [
-            *map(repr, graph.state_names.values()),
-            *map(str, map(source_of, graph.of_kind(FromSource))),
-        ]
-        msg = (
-            f"{where}: a job begins with all state of a savepoint, got {', '.join(lost)}, which the job "
-            f"does not have: it has {', '.join(names) or 'none'}; give its operators and sources the uids of "
-            f"the savepoint, or set {_IGNORE_UNCLAIMED} to true to lose this"
-        )
-        raise IncompatibleStateError(msg)
-
-
-def _has_anything(saved: SavedOperator) -> bool:
-    return bool(saved.timers.rows or any(each.rows for each in saved.states.values()))
 
 
 # The description of a job in a savepoint

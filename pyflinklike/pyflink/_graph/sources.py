@@ -153,15 +153,8 @@ class CollectionSource(Source):
 
     elements: tuple[Any, ...] = attrs.field(repr=lambda elements: f"<{len(elements)} elements>")
 
-    @property
-    def is_bounded(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def parallelism(self) -> int | None:
-        """1: one instance keeps the order."""
-        return 1
+    is_bounded = True
+    parallelism = 1  # one instance keeps the order
 
     @property
     def identity(self) -> str:
@@ -200,15 +193,8 @@ class NumberSequenceSource(Source):
             )
             raise DeclarationValueError(msg)
 
-    @property
-    def is_bounded(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def type_info(self) -> TypeInformation:
-        """LONG."""
-        return Types.LONG()
+    is_bounded = True
+    type_info = Types.LONG()
 
     @property
     def identity(self) -> str:
@@ -388,10 +374,9 @@ class HybridSource(Source):
         """True if the last source ends."""
         return self.parts[-1].is_bounded
 
-    @property
-    def parallelism(self) -> int | None:
-        """1: one of several instances would begin a source while others still read the one before."""
-        return 1
+    parallelism = (
+        1  # one of several instances would begin a source while others still read the one before
+    )
 
     @property
     def type_info(self) -> TypeInformation:

@@ -35,9 +35,7 @@ from pyflinklike._runtime.micro_batch import ElementBundles, end_bounded, enter_
 from pyflinklike._runtime.user_errors import hint, where_raised
 from pyflinklike.aggregations.fold import Fold as FoldFunction
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import PyflinklikeError, UserFunctionError
-from pyflinklike.functions.dead_letters import DeadLetters
 from pyflinklike.functions.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.functions.metric_group import Increment
 from pyflinklike.functions.process_functions import check_results
@@ -64,8 +62,7 @@ from pyflinklike.pyflink._local.stream_operators import (
     guard_call,
 )
 from pyflinklike.state.current_key import GROUP_KEY
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
+from pyflinklike.types import PickledByteArrayTypeInfo
 from pyflinklike.types.copies import as_given
 from pyflinklike.windows.window_operator import WindowOperator
 
@@ -88,31 +85,30 @@ def operator_station(node: Node, out: Output, task: TaskInfo, job: Job) -> Strea
     """
     if isinstance(node, AssignTimestamps):
         return TimestampStation(out, node.strategy)
-    backend = job.settings.state_backend or HashMapStateBackend()
-    if isinstance(node, AsyncWait):
-        return WaitingStation(out, node, own_copy(node.function), task, backend)
     is_batch, keys = job.settings.is_batch, job.graph.keys_of(node)
-    key_type = PickledByteArrayTypeInfo() if keys is None else keys.key_type
     has_keys = keys is not None and not isinstance(node, Stateless)
     if isinstance(node, TwoInputs):
         has_keys = node.is_keyed
-    function = function_of(node, is_batch=is_batch)
-    on_error = job.settings.letters_to(out.side)
-    streaming, batch = _STATIONS[kind_of(function).inputs]
-    station = batch if is_batch and (has_keys or isinstance(node, WithBroadcast)) else streaming
-    # `MapStation` calls the function without the operator, so it cannot undo a failed call.
-    if isinstance(node, (Map, FlatMap, Filter)) and on_error is None:
-        station = MapStation
-    return station(
-        out,
-        function,
+    declaration = OperatorDeclaration(
+        function_of(node, is_batch=is_batch),
+        job.settings.state_backend or HashMapStateBackend(),
+        PickledByteArrayTypeInfo() if keys is None else keys.key_type,
         task,
-        key_type,
-        backend,
+        f"local-{uuid.uuid4()}",
+        side_outputs_read=frozenset(out.side),
+        broadcast_states=node.states if isinstance(node, WithBroadcast) else (),
         has_keys=has_keys,
-        states=node.states if isinstance(node, WithBroadcast) else (),
-        on_error=on_error,
+        timed_outputs=True,
+        on_error=None if isinstance(node, AsyncWait) else job.settings.letters_to(out.side),
     )
+    if isinstance(node, AsyncWait):
+        return WaitingStation(out, declaration, node)
+    # `MapStation` calls the function without the operator, so it cannot undo a failed call.
+    if isinstance(node, (Map, FlatMap, Filter)) and declaration.on_error is None:
+        return MapStation(out, declaration)
+    streaming, batch = _STATIONS[kind_of(declaration.function).inputs]
+    station = batch if is_batch and (has_keys or isinstance(node, WithBroadcast)) else streaming
+    return station(out, declaration)
 
 
 def function_of(node: Any, *, is_batch: bool) -> Any:
@@ -136,47 +132,16 @@ class OperatorStation(StreamOperator):
 
     Args:
         out: Takes the outputs of the function.
-        function: The user's function; this instance owns it.
-        task: The task that this instance serves.
-        key_type: The type of the keys; unused if elements have no keys.
-        state_backend: Makes the backend that holds state.
-        has_keys: Whether elements have keys.
-        states: The descriptors of the broadcast states.
-        on_error: Makes dead letters of calls that fail; if None, such a call fails the job.
+        declaration: The operator that calls the function; this instance owns the function.
     """
 
-    def __init__(
-        self,
-        out: Output,
-        function: Any,
-        task: TaskInfo,
-        key_type: TypeInformation,
-        state_backend: StateBackend,
-        *,
-        has_keys: bool,
-        states: Sequence[MapStateDescriptor[Any, Any]] = (),
-        on_error: DeadLetters | None = None,
-    ) -> None:
+    def __init__(self, out: Output, declaration: OperatorDeclaration) -> None:
         super().__init__(out)
-        self._operator: KeyedProcessOperator = make_keyed_operator(
-            OperatorDeclaration(
-                function,
-                state_backend,
-                key_type,
-                task,
-                f"local-{uuid.uuid4()}",
-                side_outputs_read=frozenset(out.side),
-                broadcast_states=states,
-                has_keys=has_keys,
-                timed_outputs=True,
-                on_error=on_error,
-            )
-        )
-        self._has_keys = has_keys
+        self._operator: KeyedProcessOperator = make_keyed_operator(declaration)
+        self._has_keys, self._index = declaration.has_keys, declaration.task.index
         self._extensions = self._operator.extensions
-        self._index = task.index
         self._outputs = self._operator.outputs
-        self._operator.group.enter(KeyGroupState(task.index))
+        self._operator.group.enter(KeyGroupState(self._index))
 
     def channel(self, position: int) -> Channel:
         """Add a channel to this instance, which also takes elements with keys."""
@@ -386,8 +351,8 @@ class BatchStation(OperatorStation):
     and its state is dropped.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, out: Output, declaration: OperatorDeclaration) -> None:
+        super().__init__(out, declaration)
         self._pending: dict[Any, list[tuple[Any, int | None]]] = {}
         """The elements of each key with their event times, until the input ends."""
 
@@ -582,23 +547,13 @@ class WaitingStation(OperatorStation):
 
     Args:
         out: Takes the outputs of the function.
+        declaration: The operator, which has neither keys nor state, and opens and closes the function.
         node: The node, for the timeout, the capacity, the order and the retries.
-        function: The user's function; this instance owns it.
-        task: The task that this instance serves.
-        state_backend: Passed to the operator, which has no state.
     """
 
-    def __init__(
-        self,
-        out: Output,
-        node: AsyncWait,
-        function: Any,
-        task: TaskInfo,
-        state_backend: StateBackend,
-    ) -> None:
-        keys = PickledByteArrayTypeInfo()
-        super().__init__(out, function, task, keys, state_backend, has_keys=False)
-        self._calls = AsyncCalls(function, node)
+    def __init__(self, out: Output, declaration: OperatorDeclaration, node: AsyncWait) -> None:
+        super().__init__(out, declaration)
+        self._calls = AsyncCalls(declaration.function, node)
         self._pending: list[tuple[Any, int | None]] = []
         self._most_pending: float = node.capacity
         self._now = self._since = 0

@@ -149,10 +149,7 @@ class _RateSource(FrameSource):
 
     source: DataGeneratorSource
 
-    @property
-    def is_bounded(self) -> bool:
-        """False: numbers have no end."""
-        return False
+    is_bounded = False
 
     def is_frame(self, *, is_streaming: bool) -> bool:
         """Return whether the job is in streaming mode."""
@@ -239,20 +236,9 @@ class DataFrameSource(FrameSource):
         """The type of the rows."""
         return self.row_type
 
-    @property
-    def parallelism(self) -> int | None:
-        """1: if Spark does not read it, the driver does."""
-        return 1
-
-    @property
-    def is_read_alike(self) -> bool:
-        """False: Spark may give rows in another order each time."""
-        return False
-
-    @property
-    def is_read_anywhere(self) -> bool:
-        """False: workers have no DataFrames."""
-        return False
+    parallelism = 1  # if Spark does not read it, the driver does
+    is_read_alike = False  # Spark may give rows in another order each time
+    is_read_anywhere = False  # workers have no DataFrames
 
     def is_frame(self, *, is_streaming: bool) -> bool:
         """Return whether job and DataFrame have the same mode; if not, the driver reads the DataFrame."""
