@@ -166,8 +166,8 @@ def test_records_become_elements_that_say_their_partition(brokers, tmp_path):
     )
 
     assert steps.is_fed
-    assert {(node.id, f"{topic}/2")} == {split for row in rows for split in task._splits_of(row)}
-    assert {(node.id, "")} == task._splits_of(empty)
+    assert {(node.id, f"{topic}/2")} == {split for row in rows for split in task.splits_of(row)}
+    assert {(node.id, "")} == task.splits_of(empty)
 
 
 def test_files_that_are_read_hold_back_no_partition(brokers, topic, tmp_path):

@@ -133,77 +133,10 @@ class StageTask:
         stations.tick(wall_clock())
         sender = self._sender(number)
         try:
-            splits: set[tuple[int, str]] = set()
-            yield from self._process(self._note_splits(batches, splits), stations, sender)
-            self._report_own_times(stations, sender)
-            watermark = stations.watermark()
-            if self.is_streaming and self.stage.number == 0:
-                check_watermark(watermark)
-            if self.tells_splits:
-                # The driver makes the watermark, so this task must not give one to Spark.
-                self._report_splits(splits, watermark, sender)
-                watermark = MIN_WATERMARK
-            yield from sender.end(watermark)
+            yield from _RunningStage(self, stations, sender).results(batches)
         except BaseException:
             sender.abandon()
             raise
-
-    def _report_own_times(self, stations: StageStations, sender: Sender) -> None:
-        """Report the watermarks of timestamps that this stage reassigns to the operators after it."""
-        found = {
-            target.own_time: stations.watermark_for(target.node)
-            for target in self.targets
-            if target.own_time is not None and target.own_time in self.stage.inner
-        }
-        for assigner, watermark in found.items():
-            check_watermark(watermark)
-            if watermark > MIN_WATERMARK:
-                sender.tell(assigner, watermark)
-
-    def _note_splits(
-        self, batches: Iterable[pa.RecordBatch], splits: set[tuple[int, str]]
-    ) -> Iterator[pa.RecordBatch]:
-        """Pass the record batches on, and add their splits: nodes of sources, and names."""
-        for batch in batches:
-            if self.tells_splits and batch.num_rows:
-                splits.update(self._splits_of(batch))
-            yield batch
-
-    def _report_splits(self, splits: set[tuple[int, str]], watermark: int, sender: Sender) -> None:
-        """Report the watermarks of the splits that had elements to the driver."""
-        if splits:
-            reported = [SplitWatermark(*split, watermark) for split in sorted(splits)]
-            sender.parcel(StageRecord(Address(SPLIT_WATERMARKS, 0), dump(reported)))
-
-    def _splits_of(self, batch: pa.RecordBatch) -> Iterable[tuple[int, str]]:
-        frames = self._frames()
-        if frames:
-            return [(number, source.split_of(batch)) for number, source in frames]
-        # Rows with elements that Spark has read name their split; all rows of files count as one split.
-        names = ("source", "part", "elements")
-        numbers, parts, elements = (batch.column(name) for name in names)
-        are_read = elements.is_valid().to_pylist()
-        rows = zip(numbers.to_pylist(), parts.to_pylist(), are_read)
-        return {(number, (part or "") if is_read else "") for number, part, is_read in rows}
-
-    def _process(
-        self, batches: Iterable[pa.RecordBatch], stations: StageStations, sender: Sender
-    ) -> Iterator[pa.RecordBatch]:
-        feed = self._feed()
-        try:
-            stations.open()
-            for batch in batches:
-                yield from feed(batch, stations, sender)
-            self._end_frames(stations)
-            for maker in stations.makers:
-                maker.emit()
-            counts = stations.counts(self.counting)
-        except BaseException:
-            stations.abandon()
-            raise
-        stations.close()
-        if counts:
-            sender.parcel(StageRecord(Address(COUNTS, 0), dump(list(map(tuple, counts)))))
 
     def _sender(self, number: int) -> Sender:
         if not self.targets:
@@ -214,94 +147,165 @@ class StageTask:
         is_first = self.stage.number == 0
         return StreamSender(self.targets, number, self.tasks, is_first=is_first)
 
-    def _feed(self) -> Callable[[pa.RecordBatch, StageStations, Sender], Iterator[pa.RecordBatch]]:
+    def frame(self) -> tuple[int, FrameSource] | None:
+        """Return the source of the stage with its node's number, if Spark reads it; there is at most one."""
+        if self.stage.number == 0:
+            for node in self.stage.graph.of_kind(FromSource):
+                source = frame_source(node.source, is_streaming=self.is_streaming)
+                if source is not None:
+                    return node.id, source
+        return None
+
+    def splits_of(self, batch: pa.RecordBatch) -> set[tuple[int, str]]:
+        """Return the splits from which rows come: nodes of sources, and names."""
+        frame = self.frame()
+        if frame is not None:
+            return {(frame[0], frame[1].split_of(batch))}
+        # Rows with elements that Spark has read name their split; all rows of files count as one split.
+        names = ("source", "part", "elements")
+        numbers, parts, elements = (batch.column(name) for name in names)
+        are_read = elements.is_valid().to_pylist()
+        rows = zip(numbers.to_pylist(), parts.to_pylist(), are_read)
+        return {(number, (part or "") if is_read else "") for number, part, is_read in rows}
+
+
+class _RunningStage:
+    """A stage in one task.
+
+    Args:
+        task: The stage.
+        stations: Its stream operators.
+        sender: Packs what leaves it.
+    """
+
+    def __init__(self, task: StageTask, stations: StageStations, sender: Sender) -> None:
+        self._task, self._stage = task, task.stage
+        self._stations, self._sender = stations, sender
+        self._frame = task.frame()
+        self._splits: set[tuple[int, str]] = set()
+        """The splits that had elements."""
+
+    def results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what the stage puts out for record batches, and its watermark."""
+        yield from self._process(batches)
+        self._report_own_times()
+        watermark = self._stations.watermark()
+        if self._task.is_streaming and self._stage.number == 0:
+            check_watermark(watermark)
+        if self._task.tells_splits:
+            # The driver makes the watermark, so this task must not give one to Spark.
+            self._report_splits(watermark)
+            watermark = MIN_WATERMARK
+        yield from self._sender.end(watermark)
+
+    def _process(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        stations, feed = self._stations, self._feed()
+        try:
+            stations.open()
+            for batch in batches:
+                if self._task.tells_splits and batch.num_rows:
+                    self._splits |= self._task.splits_of(batch)
+                yield from feed(batch)
+            if self._frame is not None and self._frame[1].is_bounded:
+                # The task has taken in all rows of its partition.
+                stations.source(self._frame[0]).end()
+            for maker in stations.makers:
+                maker.emit()
+            counts = stations.counts(self._task.counting)
+        except BaseException:
+            stations.abandon()
+            raise
+        stations.close()
+        if counts:
+            self._sender.parcel(StageRecord(Address(COUNTS, 0), dump(list(map(tuple, counts)))))
+
+    def _report_own_times(self) -> None:
+        """Report the watermarks of timestamps that this stage reassigns to the operators after it."""
+        found = {
+            target.own_time: self._stations.watermark_for(target.node)
+            for target in self._task.targets
+            if target.own_time is not None and target.own_time in self._stage.inner
+        }
+        for assigner, watermark in found.items():
+            check_watermark(watermark)
+            if watermark > MIN_WATERMARK:
+                self._sender.tell(assigner, watermark)
+
+    def _report_splits(self, watermark: int) -> None:
+        """Report the watermarks of the splits that had elements to the driver."""
+        if self._splits:
+            reported = [SplitWatermark(*split, watermark) for split in sorted(self._splits)]
+            self._sender.parcel(StageRecord(Address(SPLIT_WATERMARKS, 0), dump(reported)))
+
+    def _feed(self) -> Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]:
         """Return the function that takes in record batches."""
-        if self.stage.number:
+        if self._stage.number:
             return self._from_operator
-        return self._from_frame if self._frames() else self._from_sources
+        return self._from_sources if self._frame is None else self._from_frame
 
-    def _frames(self) -> list[tuple[int, FrameSource]]:
-        """Return the source of the stage and its node's number, if Spark reads it; at most one."""
-        if self.stage.number:
-            return []
-        found = (
-            (node.id, frame_source(node.source, is_streaming=self.is_streaming))
-            for node in self.stage.graph.of_kind(FromSource)
-        )
-        return [(number, source) for number, source in found if source is not None]
+    def _send(self, *, is_early: bool = False) -> Iterator[pa.RecordBatch]:
+        # Before the outbox is emptied: async functions put their outputs there.
+        self._stations.settle()
+        for address, records in self._stations.outbox.take():
+            self._sender.records(address._replace(is_early=is_early), records)
+        yield from self._sender.take()
 
-    def _from_frame(
-        self, batch: pa.RecordBatch, stations: StageStations, sender: Sender
-    ) -> Iterator[pa.RecordBatch]:
-        ((number, source),) = self._frames()
-        stations.source(number).take_all(source.elements(batch))
-        yield from _send(stations, sender, is_early=False)
+    def _from_frame(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        assert self._frame is not None
+        number, source = self._frame
+        self._stations.source(number).take_all(source.elements(batch))
+        yield from self._send()
 
-    def _end_frames(self, stations: StageStations) -> None:
-        """End the source of a batch: the task has taken in all rows of its partition."""
-        for number, source in self._frames():
-            if source.is_bounded:
-                stations.source(number).end()
-
-    def _from_sources(
-        self, batch: pa.RecordBatch, stations: StageStations, sender: Sender
-    ) -> Iterator[pa.RecordBatch]:
+    def _from_sources(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         for row in (SourceRow(**each) for each in batch.to_pylist()):
-            node = self.stage.graph.nodes[row.source]
+            node = self._stage.graph.nodes[row.source]
             assert isinstance(node, FromSource)
-            station, elements = stations.source(node.id), _elements_of(row, node)
+            station, elements = self._stations.source(node.id), _elements_of(row, node)
             while some := list(islice(elements, _MAX_RECORDS)):
                 station.take_all(some)
-                yield from _send(stations, sender, is_early=False)
+                yield from self._send()
             # Only a bounded source has a last row; its end must come after all of its watermarks.
             if row.is_last:
-                for maker in stations.makers:
+                for maker in self._stations.makers:
                     maker.emit()
                 station.end()
 
-    def _from_operator(
-        self, batch: pa.RecordBatch, stations: StageStations, sender: Sender
-    ) -> Iterator[pa.RecordBatch]:
+    def _from_operator(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take in the outputs of operators and stage records that pass; first those from before the watermark."""
         numbers, payloads = (column.to_pylist() for column in batch.columns)
         for is_early in (True, False):
             for number, payload in zip(numbers, payloads):
                 if number == PASSED_ON:
-                    self._take_in(
-                        StageRecord.from_bytes(unwrap(payload)), is_early, stations, sender
-                    )
+                    parcel = StageRecord.from_bytes(unwrap(payload))
+                    if parcel.address.is_early is is_early:
+                        self._take_in(parcel)
                 # The number of an output from before the watermark is inverted: ~0 is -1.
                 elif (number < 0) is is_early:
-                    self._take_outputs(max(number, ~number), unwrap(payload), stations)
-            yield from _send(stations, sender, is_early=is_early)
+                    self._take_outputs(max(number, ~number), unwrap(payload))
+            yield from self._send(is_early=is_early)
 
-    def _take_in(
-        self, parcel: StageRecord, is_early: bool, stations: StageStations, sender: Sender
-    ) -> None:
-        if parcel.address.is_early is not is_early:
-            return
+    def _take_in(self, parcel: StageRecord) -> None:
         if parcel.address.node == OWN_TIMES:
-            self._pass_own_times(parcel, sender)
-            return
-        if parcel.address.node in self.stage.inner:
-            stations.take_in(parcel.address, parcel.records())
+            self._pass_own_times(parcel)
+        elif parcel.address.node in self._stage.inner:
+            self._stations.take_in(parcel.address, parcel.records())
         else:
-            sender.parcel(parcel)
+            self._sender.parcel(parcel)
 
-    def _pass_own_times(self, parcel: StageRecord, sender: Sender) -> None:
+    def _pass_own_times(self, parcel: StageRecord) -> None:
         """Pass on watermarks from the operators before to the operators after this stage."""
         context = TaskContext.get()
         # The partition watermarks of all tasks have reported the same.
         if context is None or context.partitionId() == 0:
-            wanted = {target.own_time for target in self.targets}
+            wanted = {target.own_time for target in self._task.targets}
             for assigner, watermark in parcel.records():
                 if assigner in wanted:
-                    sender.tell(assigner, watermark)
+                    self._sender.tell(assigner, watermark)
 
-    def _take_outputs(self, number: int, contents: bytes, stations: StageStations) -> None:
+    def _take_outputs(self, number: int, contents: bytes) -> None:
         """Take in the outputs of a keyed operator."""
-        operator, tag_id = outputs_of(self.stage)[number]
-        out = stations.operator_exit(operator)
+        operator, tag_id = outputs_of(self._stage)[number]
+        out = self._stations.operator_exit(operator)
         send = out.main if tag_id is None else out.side[tag_id]
         for value, timestamp in pickle.loads(contents):  # noqa: S301  # of the job's own operator
             send(value, timestamp)
@@ -337,14 +341,6 @@ def _elements_of(row: SourceRow, node: FromSource) -> Iterator[tuple[Any, int | 
     if row.part is not None:
         return node.source.read_split(row.part)
     return node.source.read(row.split, row.splits)
-
-
-def _send(stations: StageStations, sender: Sender, *, is_early: bool) -> Iterator[pa.RecordBatch]:
-    # Before the outbox is emptied: async functions put their outputs there.
-    stations.settle()
-    for address, records in stations.outbox.take():
-        sender.records(address._replace(is_early=is_early), records)
-    yield from sender.take()
 
 
 # The stream operators of a task
