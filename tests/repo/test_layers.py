@@ -110,7 +110,7 @@ ONLY_FROM = {
     # What needs no state runs on Spark as it does in this process.
     ("pyflink._spark", "pyflink._local"): [
         "pyflink._spark.job_plan",
-        "pyflink._spark.stage_operators",
+        "pyflink._spark.stage_task",
     ],
     ("stores", "backends.heap"): ["stores.in_memory_store"],
 }
