@@ -277,12 +277,7 @@ def _in_turn(index: int, elements: list[Send]) -> Send:
 def _partition(node: Partition, index: int, elements: list[Send]) -> Send:
     how = node.how
     if how is Partitioning.BROADCAST:
-
-        def send_all(value: Any, timestamp: int | None) -> None:
-            for each in elements:
-                each(copy_value(value), timestamp)
-
-        return send_all
+        return to_all(elements)
     if how is Partitioning.CUSTOM:
         return _by_partitioner(node, elements)
     if how is Partitioning.GLOBAL:

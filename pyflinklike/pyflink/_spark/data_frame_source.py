@@ -289,5 +289,5 @@ class DataFrameSource(FrameSource):
             yield pa.RecordBatch.from_arrays([cell], names=["elements"])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = self.row_type, self.time_zone, self.event_time, self.make_rows, self.is_batch
-        return DataFrameSource, parts
+        *parts, _ = attrs.astuple(self, recurse=False)
+        return DataFrameSource, tuple(parts)

@@ -198,7 +198,8 @@ def refuse_what_is_missing(job: Job) -> None:
         SparkSetupError: The job has a step that this host does not run; the message names it.
     """
     for node, what, remedy in _find_missing(job):
-        msg = f"{what} of the DataStream API {_runs_not(job)}, got {node.name!r}; {remedy}"
+        mode = "batch" if job.settings.is_batch else "streaming"
+        msg = f"{what} of the DataStream API is not there on Spark yet in {mode} mode, got {node.name!r}; {remedy}"
         raise SparkSetupError(msg)
     if not job.settings.is_batch and not HAS_TRANSFORM_WITH_STATE:
         msg = (
@@ -220,32 +221,28 @@ def _warn_of_timers(job: Job) -> None:
         )
 
 
-def _runs_not(job: Job) -> str:
-    return f"is not there on Spark yet in {'batch' if job.settings.is_batch else 'streaming'} mode"
-
-
 def _find_missing(job: Job) -> Iterator[tuple[Node, str, str]]:
     """Yield the steps that this host does not run, each with a description and a remedy."""
-    for node in job.graph.nodes.values():
+    graph = job.graph
+    makers = {} if job.settings.is_batch else find_watermark_makers(graph)
+    for node in graph.nodes.values():
         if isinstance(node, FromSource) and _cannot_wait(node.source):
             yield node, "a HybridSource whose last source is a stream of Spark", _AFTER_THE_OTHER
         elif isinstance(node, FromSource) and not _is_read(node.source):
             yield node, f"an unbounded {type(node.source).__name__}", _REMEDY
-    for node, what in _find_partitioned_elsewhere(job):
-        yield node, what, _REMEDY
-    if not job.settings.is_batch:
-        yield from _find_missing_on_streams(job)
-
-
-def _find_partitioned_elsewhere(job: Job) -> Iterator[tuple[Node, str]]:
-    """Yield partitionings that functions see, if a consumer is in another stage."""
-    for stage in stages_of(job.graph):
-        for number in sorted(stage.inner):
-            node = job.graph.nodes[number]
+        # The outputs of a fold do not depend on time.
+        elif (
+            is_keyed(node) and not isinstance(node, KeyedFold) and len(makers.get(node.id, ())) > 1
+        ):
+            what = "a watermark strategy between keyed operators, on one of several ways to another one,"
+            yield node, what, _ON_ALL_WAYS
+    for stage in stages_of(graph):
+        for node in map(graph.nodes.__getitem__, sorted(stage.inner)):
             if isinstance(node, Partition) and node.is_seen:
-                consumers = [each for each, _ in job.graph.consumers[number]]
+                consumers = [each for each, _ in graph.consumers[node.id]]
                 if not all(_is_in(stage, node, each) for each in consumers):
-                    yield node, "a broadcast() or partition_custom() before what has keyed inputs"
+                    what = "a broadcast() or partition_custom() before what has keyed inputs"
+                    yield node, what, _REMEDY
 
 
 def _is_in(stage: PythonStage, node: Partition, consumer: Node) -> bool:
@@ -271,40 +268,36 @@ def _is_read(source: Source) -> bool:
     return source.is_bounded or is_looked_for or is_frame
 
 
-def _find_missing_on_streams(job: Job) -> Iterator[tuple[Node, str, str]]:
-    makers = find_watermark_makers(job.graph)
-    for node in job.graph.nodes.values():
-        # The outputs of a fold do not depend on time.
-        if is_keyed(node) and not isinstance(node, KeyedFold) and len(makers[node.id]) > 1:
-            what = "a watermark strategy between keyed operators, on one of several ways to another one,"
-            yield node, what, _ON_ALL_WAYS
-
-
 def refuse_work_of_the_driver(job: Job) -> None:
-    """Check that a job needs no work of the driver while the user's own query runs it."""
+    """Check that a job needs no work of the driver while the user's own query runs it.
+
+    Raises:
+        SparkSetupError: It needs some.
+    """
+    for reason in _find_work_of_the_driver(job):
+        msg = f"to_data_frame {reason}"
+        raise SparkSetupError(msg)
+
+
+def _find_work_of_the_driver(job: Job) -> Iterator[str]:
     for node in job.graph.of_kind(FromSource):
         if node.source.discovery_milliseconds is not None:
-            msg = (
-                "to_data_frame takes sources that end and DataFrames, got one that looks for files, "
+            yield (
+                "takes sources that end and DataFrames, got one that looks for files, "
                 f"{node.name!r}; read them with spark.readStream and from_data_frame, or execute the job"
             )
-            raise SparkSetupError(msg)
         if last_frame_source(node.source) is not None:
-            msg = (
-                "to_data_frame cannot let the last of several sources begin, got a HybridSource "
-                f"that does not end, {node.name!r}; execute the job, or unite its sources with union"
+            yield (
+                "cannot let the last of several sources begin, got a HybridSource that does not end, "
+                f"{node.name!r}; execute the job, or unite its sources with union"
             )
-            raise SparkSetupError(msg)
     if needs_ticks(job.graph):
-        msg = (
-            "to_data_frame lets Spark wake the query, by one of the two times only, got processing-time "
-            "timers beside event times; leave out event times and watermark strategies, or execute the job "
-            "with a sink"
+        yield (
+            "lets Spark wake the query, by one of the two times only, got processing-time timers beside event "
+            "times; leave out event times and watermark strategies, or execute the job with a sink"
         )
-        raise SparkSetupError(msg)
     if not job.graph.is_bounded and has_idleness(stages_of(job.graph)[0]):
-        msg = (
-            "to_data_frame lets Spark make the watermark, which does not leave idle inputs out, got "
-            "with_idleness; leave it out, or execute the job with a sink"
+        yield (
+            "lets Spark make the watermark, which does not leave idle inputs out, got with_idleness; leave it "
+            "out, or execute the job with a sink"
         )
-        raise SparkSetupError(msg)

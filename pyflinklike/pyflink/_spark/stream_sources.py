@@ -250,13 +250,13 @@ class StreamSource:
     def _find_beginning(self, source: FrameSource, position: Position | None) -> str | None:
         """Return the stored result of `beginning`, or call it and store the result."""
         noted = read_json(self._folder / BEGINNING)
-        if noted is None and position is not None:
-            if "offset" not in position:
-                raise refusal_of_position(self._node.source)
-            noted = {"beginning": source.find_beginning_at(str(position["offset"]))}
-            write_json(self._folder / BEGINNING, noted)
         if noted is None:
-            noted = {"beginning": source.beginning()}
+            if position is None:
+                noted = {"beginning": source.beginning()}
+            elif "offset" in position:
+                noted = {"beginning": source.find_beginning_at(str(position["offset"]))}
+            else:
+                raise refusal_of_position(self._node.source)
             write_json(self._folder / BEGINNING, noted)
         found: str | None = noted["beginning"]
         return found
