@@ -183,8 +183,8 @@ class _Claims:
         """Refuse to lose state or a position.
 
         Args:
-            operators: What `operators` has yielded.
-            sources: What `sources` has yielded.
+            operators: The saved operators that the job has, by the numbers of their nodes.
+            sources: The saved sources that the job has, by the numbers of their nodes.
         """
         claimed = {each.uid for each in operators.values()}
         lost = [

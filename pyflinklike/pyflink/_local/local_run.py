@@ -65,7 +65,7 @@ from pyflinklike.pyflink._local.stream_operators import (
     SinkStation,
     SourceStation,
     StreamOperator,
-    WatermarkMaker,
+    TimestampStation,
     converter_of,
     misfit,
     route,
@@ -165,7 +165,7 @@ class LocalRun(JobRun):
     def _read(self, sources: list[SourceStation]) -> Iterator[None]:
         """Read sources to their ends, in turns, an element from each."""
         count, limit = 0, self._records_per_batch()
-        is_aligned = any(source.alignment is not None for source in sources)
+        is_aligned = any(source.strategy.alignment is not None for source in sources)
         while sources:
             for source in _without_those_ahead(sources) if is_aligned else tuple(sources):
                 self._tick()
@@ -173,12 +173,8 @@ class LocalRun(JobRun):
                     sources.remove(source)
                 count += 1
                 if limit and count % limit == 0:
-                    self._emit_watermarks()
+                    self._wiring.emit_watermarks()
                 yield
-
-    def _emit_watermarks(self) -> None:
-        for maker in self._wiring.makers:
-            maker.emit()
 
     def _records_per_batch(self) -> int | None:
         """Return the number of elements between watermarks; None if only the ends of sources send them."""
@@ -209,9 +205,9 @@ class LocalRun(JobRun):
 
 def _without_those_ahead(sources: list[SourceStation]) -> list[SourceStation]:
     """Return the sources that need not wait for others."""
-    watermarks = [source.maker.now() for source in sources]
+    watermarks = [source.find_watermark() for source in sources]
     limits = find_aligned_limits(
-        (source.alignment, watermark) for source, watermark in zip(sources, watermarks)
+        (source.strategy.alignment, watermark) for source, watermark in zip(sources, watermarks)
     )
     return [
         source
@@ -375,7 +371,6 @@ class Wiring:
         """All instances, each after the instances that send to it."""
         self._opened: list[StreamOperator] = []
         self.sources: list[tuple[FromSource, SourceStation]] = []
-        self.makers: list[WatermarkMaker] = []
         self.writers: list[SinkWriter] = []
         self.collected: dict[int, deque[Any]] = {}
         """The elements that came to each `CollectSink`, by the number of its node."""
@@ -388,8 +383,7 @@ class Wiring:
             ]
         for number in self._graph.nodes:
             self.stations += self._instances[number]
-        makers = (getattr(station, "maker", None) for station in self.stations)
-        self.makers = [maker for maker in makers if maker is not None]
+        self._timed = [each for each in self.stations if isinstance(each, TimestampStation)]
 
     def open(self) -> None:
         """Open the functions."""
@@ -407,6 +401,11 @@ class Wiring:
         """Close the functions that were opened, after a failure."""
         for station in self._opened:
             station.abandon()
+
+    def emit_watermarks(self) -> None:
+        """Send the watermarks that follow from the elements so far."""
+        for station in self._timed:
+            station.emit_watermark()
 
     def tick(self, now: int) -> None:
         """Set the processing time, in ms."""

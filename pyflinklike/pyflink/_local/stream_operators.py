@@ -38,7 +38,6 @@ __all__ = [
     "SourceStation",
     "StreamOperator",
     "TimestampStation",
-    "WatermarkMaker",
     "converter_of",
     "forward",
     "guard",
@@ -392,37 +391,10 @@ def _without_key(element: Send) -> Keyed:
 # Sources and watermarks
 
 
-class WatermarkMaker:
-    """Makes watermarks from the times of elements.
-
-    Args:
-        strategy: The rule for watermarks.
-        out: Takes the watermarks; it is not used for elements.
-    """
-
-    def __init__(self, strategy: WatermarkStrategy, out: Output) -> None:
-        self._watermark_after, self._out = strategy.watermark_after, out.watermark
-        self._greatest: int | None = None
-        self._last = MIN_WATERMARK
-
-    def note(self, timestamp: int | None) -> None:
-        """Note the time of an element, in ms."""
-        if timestamp is not None and (self._greatest is None or timestamp > self._greatest):
-            self._greatest = timestamp
-
-    def now(self) -> int | None:
-        """Return the watermark that follows from the elements so far, in ms; None for none."""
-        return None if self._greatest is None else self._watermark_after(self._greatest)
-
-    def emit(self) -> None:
-        """Send the watermark that follows from the elements so far, if it is later than the last."""
-        watermark = self.now()
-        if watermark is not None and watermark > self._last:
-            self._last = watermark
-            self._out(watermark)
+_TimeOf = Callable[[Any, "int | None"], "int | None"]
 
 
-def _assign_times(assigner: TimestampAssigner | None) -> Send | None:
+def _assign_times(assigner: TimestampAssigner | None) -> _TimeOf | None:
     """Return a function that takes an element and its time, and returns its new time."""
     if assigner is None:
         return None
@@ -439,11 +411,11 @@ def _assign_times(assigner: TimestampAssigner | None) -> Send | None:
             raise UserFunctionError(msg)
         return None if found == MIN_WATERMARK else found
 
-    return time_of  # type: ignore[return-value]
+    return time_of
 
 
 class TimestampStation(StreamOperator):
-    """Gives elements other times; only the last watermark of the input passes, which ends it.
+    """Gives elements times, and makes watermarks from them; of the input only the last watermark passes.
 
     Args:
         out: Takes the elements and watermarks.
@@ -452,19 +424,33 @@ class TimestampStation(StreamOperator):
 
     def __init__(self, out: Output, strategy: WatermarkStrategy) -> None:
         super().__init__(out)
-        self.maker = WatermarkMaker(strategy, out)
-        self._time_of: Any = _assign_times(strategy.assigner)
+        self.strategy = strategy
+        self._time_of = _assign_times(strategy.assigner)
+        self._greatest: int | None = None
+        self._last = MIN_WATERMARK
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
-        time_of, note, send = self._time_of, self.maker.note, self._out.main
+        time_of, send = self._time_of, self._out.main
 
         def element(value: Any, timestamp: int | None) -> None:
             if time_of is not None:
                 timestamp = time_of(value, timestamp)
-            note(timestamp)
+            if timestamp is not None and (self._greatest is None or timestamp > self._greatest):
+                self._greatest = timestamp
             send(value, timestamp)
 
         return element
+
+    def find_watermark(self) -> int | None:
+        """Return the watermark that follows from the elements so far, in ms; None for none."""
+        return None if self._greatest is None else self.strategy.watermark_after(self._greatest)
+
+    def emit_watermark(self) -> None:
+        """Send the watermark that follows from the elements so far, if it is later than the last."""
+        watermark = self.find_watermark()
+        if watermark is not None and watermark > self._last:
+            self._last = watermark
+            self._out.watermark(watermark)
 
     def _on_watermark(self, watermark: int) -> None:
         # The others belong to times that the elements had before.
@@ -485,7 +471,6 @@ class SourceStation(TimestampStation):
         self, out: Output, elements: Iterator[tuple[Any, int | None]], strategy: WatermarkStrategy
     ) -> None:
         super().__init__(out, strategy)
-        self.alignment = strategy.alignment
         self._elements, self._take = elements, self._element(0)
 
     def step(self) -> bool:

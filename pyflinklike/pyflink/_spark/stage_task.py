@@ -209,8 +209,7 @@ class _RunningStage:
             if self._frame is not None and self._frame[1].is_bounded:
                 # The task has taken in all rows of its partition.
                 stations.source(self._frame[0]).end()
-            for maker in stations.makers:
-                maker.emit()
+            stations.emit_watermarks()
             counts = stations.counts(self._task.counting)
         except BaseException:
             stations.abandon()
@@ -266,8 +265,7 @@ class _RunningStage:
                 yield from self._send()
             # Only a bounded source has a last row; its end must come after all of its watermarks.
             if row.is_last:
-                for maker in self._stations.makers:
-                    maker.emit()
+                self._stations.emit_watermarks()
                 station.end()
 
     def _from_operator(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
