@@ -12,6 +12,7 @@ ends of the graph differ: elements enter from rows of Spark, and leave as record
 from __future__ import annotations
 
 import pickle
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
@@ -245,7 +246,7 @@ class _RunningStage:
     def _send(self, *, is_early: bool = False) -> Iterator[pa.RecordBatch]:
         # Before the outbox is emptied: async functions put their outputs there.
         self._stations.settle()
-        for address, records in self._stations.outbox.take():
+        for address, records in self._stations.take():
             self._sender.records(address._replace(is_early=is_early), records)
         yield from self._sender.take()
 
@@ -356,7 +357,8 @@ class StageStations(Wiring):
     def __init__(self, stage: PythonStage, settings: JobSettings, task: tuple[int, int]) -> None:
         self._stage, self._task_of = stage, task
         self._split: set[int] = set()
-        self.outbox = Outbox()
+        self._outbox: defaultdict[Address, list[Record]] = defaultdict(list)
+        self._entrances: dict[int, Output] = {}
         super().__init__(Job(stage.graph, settings))
         self._inputs: dict[tuple[int, int], Send] = {}
         self._waiting = [each for each in self.stations if isinstance(each, WaitingStation)]
@@ -371,9 +373,7 @@ class StageStations(Wiring):
 
     def operator_exit(self, number: int) -> Output:
         """Return the output that takes in the outputs of a keyed operator before this stage."""
-        station = self._instances[number][0]
-        assert isinstance(station, _OperatorEntrance)
-        return station.out
+        return self._entrances[number]
 
     def take_in(self, address: Address, records: list[Record]) -> None:
         """Process records from an earlier stage for a node of this one."""
@@ -390,6 +390,15 @@ class StageStations(Wiring):
         """Wait for async functions, one by one in the order of the graph."""
         for station in self._waiting:
             station.wait()
+
+    def take(self) -> Iterator[tuple[Address, list[Record]]]:
+        """Yield the records that leave the stage by address, and forget them."""
+        for address, records in self._outbox.items():
+            if records:
+                # Copied and emptied, since exits hold the list's `append`.
+                taken = records[:]
+                records.clear()
+                yield address, taken
 
     def watermark(self) -> int:
         """Return the least watermark for keyed operators, in ms; the greatest possible if none of them waits."""
@@ -429,9 +438,10 @@ class StageStations(Wiring):
         if isinstance(node, FromSource):
             return SourceStation(self._exit(node, index), iter(()), node.strategy)
         if node.id in self._stage.entrances:
-            return _OperatorEntrance(self._exit(node, index))
+            out = self._entrances[node.id] = self._exit(node, index)
+            return StreamOperator(out)
         if node.id not in self._stage.inner:
-            return _ExitStation(node, self.outbox)
+            return _ExitStation(node, self._outbox)
         return super()._station(node, index)
 
     def _subtask(self, node: Node, index: int) -> tuple[int, int]:
@@ -442,46 +452,22 @@ class StageStations(Wiring):
         return number % count, count
 
 
-class Outbox:
-    """Records that leave a stage, by address, until they are taken."""
-
-    def __init__(self) -> None:
-        self._records: dict[Address, list[Record]] = {}
-
-    def at(self, address: Address) -> list[Record]:
-        """Return the list of records for an address, always the same list object."""
-        return self._records.setdefault(address, [])
-
-    def count(self) -> int:
-        """Count the records."""
-        return sum(map(len, self._records.values()))
-
-    def take(self) -> Iterator[tuple[Address, list[Record]]]:
-        """Yield all records by address, and forget them."""
-        for address, records in self._records.items():
-            if records:
-                # Copied and emptied, since exits hold the list's `append`.
-                taken = records[:]
-                records.clear()
-                yield address, taken
-
-
 class _ExitStation(StreamOperator):
     """Takes the elements for a node of another stage.
 
     Args:
         node: The node of the other stage.
-        outbox: The outbox that gets the records.
+        outbox: Gets the records, by address.
     """
 
-    def __init__(self, node: Node, outbox: Outbox) -> None:
+    def __init__(self, node: Node, outbox: Mapping[Address, list[Record]]) -> None:
         super().__init__(nowhere())
         self._node, self._outbox = node.id, outbox
         self._takes_keys = is_keyed(node)
 
     def channel(self, position: int) -> Channel:
         """Return a channel for a stream operator of this stage."""
-        append = self._outbox.at(Address(self._node, position)).append
+        append = self._outbox[Address(self._node, position)].append
 
         def element(value: Any, timestamp: int | None) -> None:
             append((None, as_given(value), timestamp))
@@ -495,12 +481,3 @@ class _ExitStation(StreamOperator):
     def watermark(self) -> int | None:
         """The least watermark of all channels, in ms; None if the node does not wait for watermarks."""
         return self._watermark if self._takes_keys else None
-
-
-class _OperatorEntrance(StreamOperator):
-    """Takes in the outputs of a keyed operator before the stage."""
-
-    @property
-    def out(self) -> Output:
-        """The output that passes them on."""
-        return self._out
