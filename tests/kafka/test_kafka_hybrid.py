@@ -23,7 +23,7 @@ from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
 from pyflinklike.pyflink._spark.job_session import refuse_what_is_missing
 from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
-from pyflinklike.pyflink._spark.stream_sources import StreamSource, _Packing
+from pyflinklike.pyflink._spark.stream_sources import StreamSource, _pack
 from pyflinklike.pyflink._spark.watermark_feed import SplitWatermark, WatermarkFeed, needs_feed
 from pyflinklike.pyflink.common import WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction
@@ -149,7 +149,7 @@ def test_records_become_elements_that_say_their_partition(brokers, tmp_path):
     steps = JobSteps(job, SessionFacts(2, 8, "UTC"), HashMapStateBackend())
     steps.is_fed = needs_feed(job.graph, steps.stages[0])
     options = reader_options(kafka.options, streaming=True)
-    rows = list(_Packing(node.id, kafka).pack(fetch(OffsetRange(topic, 2, 0, 3), options)))
+    rows = list(_pack(node.id, kafka, fetch(OffsetRange(topic, 2, 0, 3), options)))
     task = steps.task(steps.stages[0])
     empty = pa.RecordBatch.from_pylist(
         [

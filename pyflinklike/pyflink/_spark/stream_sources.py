@@ -26,12 +26,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -221,8 +221,8 @@ class StreamSource:
         assert last is not None  # else the job was refused
         # They get the form of the rows of files, so that both can be united.
         rows = last.frame(spark, self._beginning, self._settings.records_per_batch)
-        packing = _Packing(self._node.id, last)
-        pack = with_imports_frozen(tell_errors_of_each(packing.pack))
+        packing = partial(_pack, self._node.id, last)
+        pack = with_imports_frozen(tell_errors_of_each(packing))
         return files.union(rows.mapInArrow(pack, SOURCE_SCHEMA.ddl))
 
     def _frame(self, spark: SparkSession) -> DataFrame:
@@ -387,25 +387,20 @@ def _set(path: FolderPath, *, is_there: bool) -> None:
         path.unlink(missing_ok=True)
 
 
-@attrs.frozen
-class _Packing:
-    """Makes rows for a stage from rows that Spark has read.
+def _pack(
+    node: int, source: FrameSource, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Make rows for a stage from rows that Spark has read: for each record batch its split and elements.
 
     Args:
         node: The number of the source's node.
         source: The source that makes the elements.
+        batches: The rows that Spark has read.
     """
-
-    node: int
-    source: FrameSource
-
-    def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield a row for each record batch: its split, and a pickle of its elements."""
-        for batch in batches:
-            if batch.num_rows:
-                elements = dump(list(self.source.elements(batch)))
-                split = self.source.split_of(batch)
-                yield SOURCE_SCHEMA.batch([SourceRow(self.node, part=split, elements=elements)])
+    for batch in batches:
+        if batch.num_rows:
+            split, elements = source.split_of(batch), dump(list(source.elements(batch)))
+            yield SOURCE_SCHEMA.batch([SourceRow(node, part=split, elements=elements)])
 
 
 def last_frame_source(source: Source) -> FrameSource | None:
