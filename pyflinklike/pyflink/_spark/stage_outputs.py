@@ -221,15 +221,13 @@ class StreamSender(Sender):
 
     def _send(self, target: Target, address: Address, records: list[Record]) -> None:
         """Take records as a payload for each key group."""
-        parts = (
-            [(range(target.key_groups), records)]
-            if target.is_broadcast(address)
-            else self._spreads[target.node](records)
-        )
-        for groups, mine in parts:
-            payload = wrap(StageRecord(address, dump(mine)).to_bytes())
-            for group in groups:
+        if target.is_broadcast(address):
+            payload = wrap(StageRecord(address, dump(records)).to_bytes())
+            for group in range(target.key_groups):
                 self._add(target, group, payload)
+            return
+        for group, mine in self._spreads[target.node](records):
+            self._add(target, group, wrap(StageRecord(address, dump(mine)).to_bytes()))
 
     def _pass_on(self, parcel: StageRecord) -> None:
         # Another key group in each task, so that such records are spread over the next tasks.
@@ -261,16 +259,16 @@ class BatchSender(Sender):
         first = first_of(target.place)
         if target.is_broadcast(address):
             # They come before all others, in their order of arrival.
-            groups: Iterable[int] = range(target.key_groups)
+            groups = range(first, first + target.key_groups)
             for _, value, timestamp in records:
                 cell, arrival = dump([BROADCAST, timestamp, value]), self._number - _AFTER_ALL
-                self._rows += [(first + group, None, arrival, cell) for group in groups]
+                self._rows += [(group, None, arrival, cell) for group in groups]
                 self._number += 1
             return
-        for groups, mine in self._spreads[target.node](records):
+        for group, mine in self._spreads[target.node](records):
             for key, value, timestamp in mine:
                 cell = dump([address.position, key, value])
-                self._rows += [(first + group, timestamp, self._number, cell) for group in groups]
+                self._rows.append((first + group, timestamp, self._number, cell))
                 self._number += 1
 
     def _pass_on(self, parcel: StageRecord) -> None:
@@ -378,10 +376,8 @@ class LastSender(Sender):
 BROADCAST = 1
 """The position of the broadcast input of an operator."""
 
-Part = tuple[Iterable[int], list[Record]]
-"""Key groups, and the records that each of them gets."""
-
-Spread = Callable[[list[Record]], Iterator[Part]]
+Spread = Callable[[list[Record]], Iterable[tuple[int, list[Record]]]]
+"""Divides records among key groups."""
 
 
 def _by_key(count: int) -> Spread:
@@ -393,14 +389,14 @@ def _by_key(count: int) -> Spread:
     # The key group of a key is computed once in a task: it costs an encoding and a checksum.
     known: dict[Hashable, int] = {}
 
-    def spread(records: list[Record]) -> Iterator[Part]:
+    def spread(records: list[Record]) -> Iterable[tuple[int, list[Record]]]:
         of_groups: dict[int, list[Record]] = {}
         for record in records:
             group = known.get(record[0])
             if group is None:
                 group = known[record[0]] = key_group_of(record[0], count)
             of_groups.setdefault(group, []).append(record)
-        return (((group,), mine) for group, mine in of_groups.items())
+        return of_groups.items()
 
     return spread
 
@@ -414,10 +410,10 @@ def _in_turn(count: int, start: int) -> Spread:
     """
     dealt = start
 
-    def spread(records: list[Record]) -> Iterator[Part]:
+    def spread(records: list[Record]) -> Iterable[tuple[int, list[Record]]]:
         nonlocal dealt
         first, dealt = dealt, dealt + len(records)
         mine = (((first + at) % count, records[at::count]) for at in range(count))
-        return (((group,), some) for group, some in mine if some)
+        return ((group, some) for group, some in mine if some)
 
     return spread
