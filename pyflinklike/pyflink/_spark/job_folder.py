@@ -580,5 +580,7 @@ def _changes(former: JobIdentity, now: JobIdentity) -> Iterator[str]:
 
 
 def _shown(part: SavedSource | JobOperator) -> str:
-    is_endless = isinstance(part, SavedSource) and not part.is_bounded
-    return f"{part} (without an end)" if is_endless else str(part)
+    if isinstance(part, JobOperator):
+        return str(part)
+    named = str(part) if part.uid else part.what
+    return named if part.is_bounded else f"{named} (without an end)"
