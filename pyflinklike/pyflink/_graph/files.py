@@ -189,7 +189,7 @@ class FileSource(Source):
 
 
 def _source_of(
-    file_format: Any, paths: tuple[str, ...], kind: type[FileFormat], example: str
+    file_format: Any, paths: tuple[str, ...], kind: Any, example: str
 ) -> FileSourceBuilder:
     if not isinstance(file_format, kind):
         remedy = f"give for example {example}"
@@ -276,7 +276,7 @@ class BulkFormat(FileFormat):
     """The format of files that are read in blocks, as PyFlink's."""
 
 
-_METHODS: dict[type[FileFormat], str] = {
+_METHODS: dict[Any, str] = {
     StreamFormat: "for_record_stream_format",
     BulkFormat: "for_bulk_file_format",
 }
