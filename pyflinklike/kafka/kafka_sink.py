@@ -23,7 +23,7 @@ from pyflinklike.errors import (
 from pyflinklike.kafka.delivery import Delivery
 from pyflinklike.kafka.messages import Message, RecordIds
 from pyflinklike.kafka.options import as_options, check_property, writer_options
-from pyflinklike.pyflink._graph.function_copies import copy_function
+from pyflinklike.pyflink._graph.functions import copy_function
 from pyflinklike.pyflink._graph.serialization import SerializationSchema, check_schema
 from pyflinklike.pyflink._graph.sinks import DeliveryGuarantee, Renaming, Sink, SinkWriter
 from pyflinklike.types import TypeInformation
@@ -104,7 +104,7 @@ class KafkaSink(Sink):
         return _Writer(self)
 
 
-class _Writer:
+class _Writer(SinkWriter):
     def __init__(self, sink: KafkaSink) -> None:
         options = writer_options(sink.options)
         self._serialize = sink.serializer.message
@@ -127,9 +127,6 @@ class _Writer:
     def prepare(self) -> list[Renaming]:
         self._delivery.finish()
         return []
-
-    def finish(self) -> None:
-        self._delivery.finish()
 
     def abandon(self) -> None:
         self._delivery.give_up()

@@ -42,7 +42,7 @@ from pyflinklike.kafka.options import (
     reader_options,
 )
 from pyflinklike.kafka.stream_reader import HAS_LIMITS
-from pyflinklike.pyflink._graph.function_copies import copy_function
+from pyflinklike.pyflink._graph.functions import copy_function
 from pyflinklike.pyflink._graph.serialization import DeserializationSchema, check_schema
 from pyflinklike.pyflink._spark.data_frame_source import Elements, FrameSource
 from pyflinklike.types import TypeInformation

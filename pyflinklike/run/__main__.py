@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from pyflinklike.errors import DeclarationError, RefusedNameError
-from pyflinklike.run.finder import install
+from pyflinklike.run import install
 
 
 def main(arguments: list[str]) -> None:

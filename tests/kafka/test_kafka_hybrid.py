@@ -21,9 +21,9 @@ from pyflinklike.kafka.options import reader_options
 from pyflinklike.pyflink._graph.job import Job, JobSettings
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
-from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._spark.job_session import refuse_what_is_missing
 from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
-from pyflinklike.pyflink._spark.stream_sources import StreamSource, _Packing
+from pyflinklike.pyflink._spark.stream_sources import StreamSource, _pack
 from pyflinklike.pyflink._spark.watermark_feed import SplitWatermark, WatermarkFeed, needs_feed
 from pyflinklike.pyflink.common import WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction
@@ -149,7 +149,7 @@ def test_records_become_elements_that_say_their_partition(brokers, tmp_path):
     steps = JobSteps(job, SessionFacts(2, 8, "UTC"), HashMapStateBackend())
     steps.is_fed = needs_feed(job.graph, steps.stages[0])
     options = reader_options(kafka.options, streaming=True)
-    rows = list(_Packing(node.id, kafka).pack(fetch(OffsetRange(topic, 2, 0, 3), options)))
+    rows = list(_pack(node.id, kafka, fetch(OffsetRange(topic, 2, 0, 3), options)))
     task = steps.task(steps.stages[0])
     empty = pa.RecordBatch.from_pylist(
         [
@@ -166,8 +166,8 @@ def test_records_become_elements_that_say_their_partition(brokers, tmp_path):
     )
 
     assert steps.is_fed
-    assert {(node.id, f"{topic}/2")} == {split for row in rows for split in task._splits_of(row)}
-    assert {(node.id, "")} == task._splits_of(empty)
+    assert {(node.id, f"{topic}/2")} == {split for row in rows for split in task.splits_of(row)}
+    assert {(node.id, "")} == task.splits_of(empty)
 
 
 def test_files_that_are_read_hold_back_no_partition(brokers, topic, tmp_path):

@@ -66,7 +66,7 @@ ONLY_IN = {
     "starlette": ["queryable_state.http"],
     "uvicorn": ["cli.serve_command"],
     "confluent_kafka": ["kafka", "pyflink._former_clients"],
-    "cloudpickle": ["pyflink._graph.function_copies", "retries"],
+    "cloudpickle": ["pyflink._graph.functions", "retries"],
     "py4j": ["spark", "state_processor._checkpoints", "state_processor._edits", "pyflink._spark"],
     "pandas": [
         "spark",
@@ -110,7 +110,7 @@ ONLY_FROM = {
     # What needs no state runs on Spark as it does in this process.
     ("pyflink._spark", "pyflink._local"): [
         "pyflink._spark.job_plan",
-        "pyflink._spark.stage_operators",
+        "pyflink._spark.stage_task",
     ],
     ("stores", "backends.heap"): ["stores.in_memory_store"],
 }

@@ -10,7 +10,7 @@ from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._spark.job_folder import JobFolder, identity_of
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
-from pyflinklike.pyflink._spark.job_runs import backend_of
+from pyflinklike.pyflink._spark.job_session import backend_of
 from pyflinklike.pyflink._spark.watermark_feed import needs_feed
 from pyflinklike.pyflink.common import Configuration, Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment

@@ -147,7 +147,7 @@ class _Line:
         first = self.steps.stages[0]
         batches: list[pa.RecordBatch] = []
         for number, rows in sources.items():
-            batch = pa.RecordBatch.from_pylist(rows, schema=SOURCE_SCHEMA.arrow)
+            batch = SOURCE_SCHEMA.batch(rows)
             given = list(self.steps.task(first.part_reached_from(number)).run([batch]))
             if first.following:
                 self.marks[number] = max([self.marks[number], *map(_mark, given)])

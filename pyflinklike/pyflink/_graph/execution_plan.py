@@ -23,7 +23,7 @@ from pyflinklike.pyflink._graph.nodes import (
     Union,
 )
 
-__all__ = ["draw_picture", "execution_plan", "mermaid", "svg"]
+__all__ = ["draw_picture", "execution_plan"]
 
 # Flink shows these as the "ship_strategy" of an edge, not as operators.
 _NOT_SHOWN = (KeyBy, Partition, SideOutput, Union)
@@ -42,29 +42,22 @@ def execution_plan(graph: JobGraph, parallelism: int) -> str:
 
 
 def _entry(node: Node, graph: JobGraph, parallelism: int) -> dict[str, Any]:
+    kind, pact = _KINDS.get(type(node), ("", "Operator"))
     entry: dict[str, Any] = {
         "id": node.id,
-        "type": _type_of(node),
-        "pact": _pact_of(node),
+        "type": f"{kind}{node.name}",
+        "pact": pact,
         "contents": node.description or node.name,
         "parallelism": parallelism,
     }
     predecessors = [each for number in node.inputs for each in _senders(number, graph, parallelism)]
-    if predecessors:
-        entry["predecessors"] = predecessors
-    return entry
+    return {**entry, "predecessors": predecessors} if predecessors else entry
 
 
-def _type_of(node: Node) -> str:
-    if isinstance(node, FromSource):
-        return f"Source: {node.name}"
-    return f"Sink: {node.name}" if isinstance(node, ToSink) else node.name
-
-
-def _pact_of(node: Node) -> str:
-    if isinstance(node, FromSource):
-        return "Data Source"
-    return "Data Sink" if isinstance(node, ToSink) else "Operator"
+_KINDS: dict[type[Node], tuple[str, str]] = {
+    FromSource: ("Source: ", "Data Source"),
+    ToSink: ("Sink: ", "Data Sink"),
+}
 
 
 def _senders(
@@ -102,17 +95,17 @@ def draw_picture(graph: JobGraph, form: str) -> str:
 
     Raises:
         DeclarationValueError: There is no such form.
-        RequirementError: graphlay is missing, for "svg".
+        RequirementError: graphlay is missing, for "svg": the extra `plan`.
     """
     if form == "mermaid":
-        return mermaid(graph)
+        return _mermaid(graph)
     if form == "svg":
-        return svg(graph)
+        return _svg(graph)
     msg = f"explain takes 'mermaid' or 'svg', got {short_repr(form)}; give one of them"
     raise DeclarationValueError(msg)
 
 
-def mermaid(graph: JobGraph) -> str:
+def _mermaid(graph: JobGraph) -> str:
     """Return a flow chart of a graph, which Mermaid draws."""
     lines = ["flowchart LR"]
     for node in graph.nodes.values():
@@ -124,16 +117,16 @@ def mermaid(graph: JobGraph) -> str:
     return "\n".join(lines)
 
 
-def svg(graph: JobGraph) -> str:
-    """Return a drawing of a graph by graphlay: elements go from left to right.
-
-    Args:
-        graph: The graph of a job.
-
-    Raises:
-        RequirementError: graphlay is missing: the extra `plan`.
-    """
-    graphlay = _graphlay()
+def _svg(graph: JobGraph) -> str:
+    """Return a drawing of a graph by graphlay: elements go from left to right."""
+    try:
+        import graphlay
+    except ImportError as error:
+        msg = (
+            "a plan is drawn as SVG by graphlay, which is not installed; "
+            f"{install('plan')}, or take explain('mermaid')"
+        )
+        raise RequirementError(msg, name=error.name) from error
     drawn = graphlay.Graph()
     for node in graph.nodes.values():
         label = node.description or node.name
@@ -144,15 +137,3 @@ def svg(graph: JobGraph) -> str:
         for number in node.inputs:
             drawn.edge(number, node.id)
     return str(graphlay.layout(drawn, preset="layered").sketch())
-
-
-def _graphlay() -> Any:
-    try:
-        import graphlay
-    except ImportError as error:
-        msg = (
-            "a plan is drawn as SVG by graphlay, which is not installed; "
-            f"{install('plan')}, or take explain('mermaid')"
-        )
-        raise RequirementError(msg, name=error.name) from error
-    return graphlay

@@ -19,10 +19,10 @@ import os
 import uuid
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, ClassVar, NoReturn, Protocol
+from typing import IO, Any, ClassVar, Protocol
 from zlib import crc32
 from zoneinfo import ZoneInfo
 
@@ -95,13 +95,7 @@ class FileSource(Source):
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        if not isinstance(stream_format, StreamFormat):
-            remedy = _other_format(
-                BulkFormat, stream_format, "for_bulk_file_format", "StreamFormat.text_line_format()"
-            )
-            msg = f"it takes a StreamFormat, got {short_repr(stream_format)}; {remedy}"
-            raise DeclarationTypeError(msg)
-        return _source_of(stream_format, paths)
+        return _source_of(stream_format, paths, StreamFormat, "StreamFormat.text_line_format()")
 
     @staticmethod
     def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
@@ -114,16 +108,7 @@ class FileSource(Source):
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        if not isinstance(bulk_format, BulkFormat):
-            remedy = _other_format(
-                StreamFormat,
-                bulk_format,
-                "for_record_stream_format",
-                "ParquetColumnarRowInputFormat",
-            )
-            msg = f"it takes a BulkFormat, got {short_repr(bulk_format)}; {remedy}"
-            raise DeclarationTypeError(msg)
-        return _source_of(bulk_format, paths)
+        return _source_of(bulk_format, paths, BulkFormat, "ParquetColumnarRowInputFormat")
 
     @property
     def is_bounded(self) -> bool:
@@ -155,7 +140,7 @@ class FileSource(Source):
         Raises:
             SparkSetupError: A path is not on this machine, or does not exist.
         """
-        new = {each for each in map(_absolute, self._files()) if each not in known}
+        new = {each for each in self.splits() if each not in known}
         times = {each: _read_modification_time(each) for each in new}
         found = sorted((time, each) for each, time in times.items() if time is not None)
         return [each for _, each in found]
@@ -171,7 +156,7 @@ class FileSource(Source):
         Raises:
             SparkSetupError: A path is not on this machine, or does not exist.
         """
-        return [_absolute(each) for each in self._files()]
+        return [str(each.absolute()) for each in self._files()]
 
     def read_split(self, split: str) -> Iterator[tuple[Any, int | None]]:
         """Yield the elements of a file, without event times."""
@@ -203,24 +188,30 @@ class FileSource(Source):
                 yield element, None
 
 
-def _source_of(file_format: FileFormat, paths: tuple[str, ...]) -> FileSourceBuilder:
+def _source_of(
+    file_format: Any, paths: tuple[str, ...], kind: Any, example: str
+) -> FileSourceBuilder:
+    if not isinstance(file_format, kind):
+        remedy = f"give for example {example}"
+        for other, method in _METHODS.items():
+            if isinstance(file_format, other):
+                remedy = f"this is a {other.__name__}: call {method}"
+        msg = f"it takes a {kind.__name__}, got {short_repr(file_format)}; {remedy}"
+        raise DeclarationTypeError(msg)
     if not paths:
         msg = "a FileSource reads at least one path, got none; give a file or a folder"
         raise DeclarationValueError(msg)
     return FileSourceBuilder(FileSource(tuple(map(str, paths)), file_format))
 
 
-def _other_format(other: type, given: Any, method: str, example: str) -> str:
-    """Return the advice for an object that is not a format of the expected kind."""
-    if isinstance(given, other):
-        return f"this is a {other.__name__}: call {method}"
-    return f"give for example {example}"
-
-
 @attrs.define
-class FileSourceBuilder:
+class FileSourceBuilder(WithoutJava):
     """Sets how files are read, and `build`s the source."""
 
+    _refused: ClassVar[Mapping[str, str]] = {
+        "set_file_enumerator": "the source lists its files by itself: leave it out",
+        "set_split_assigner": "the host, not the program, decides which task reads a file: leave it out",
+    }
     _source: FileSource
 
     def process_static_file_set(self) -> FileSourceBuilder:
@@ -237,30 +228,6 @@ class FileSourceBuilder:
         interval = to_milliseconds(discovery_interval, "discovery_interval")
         self._source = attrs.evolve(self._source, discovery_interval=interval)
         return self
-
-    def set_file_enumerator(self, file_enumerator: Any) -> NoReturn:
-        """Refuse an enumerator: the source lists its files by itself.
-
-        Args:
-            file_enumerator: Shown in the error, not used.
-
-        Raises:
-            SparkSetupError: Always.
-        """
-        msg = f"a FileSource finds its files by itself, got {short_repr(file_enumerator)}; leave it out"
-        raise SparkSetupError(msg)
-
-    def set_split_assigner(self, split_assigner: Any) -> NoReturn:
-        """Refuse an assigner: the host decides which task reads a file.
-
-        Args:
-            split_assigner: Shown in the error, not used.
-
-        Raises:
-            SparkSetupError: Always.
-        """
-        msg = f"the host, not the program, decides which task reads a file, got {short_repr(split_assigner)}; leave it out"
-        raise SparkSetupError(msg)
 
     def build(self) -> FileSource:
         """Make the source."""
@@ -309,17 +276,19 @@ class BulkFormat(FileFormat):
     """The format of files that are read in blocks, as PyFlink's."""
 
 
+_METHODS: dict[Any, str] = {
+    StreamFormat: "for_record_stream_format",
+    BulkFormat: "for_bulk_file_format",
+}
+"""The method of `FileSource` for each kind of formats."""
+
+
 @attrs.frozen
 class _TextLines(StreamFormat):
     charset_name: str
 
-    @property
-    def type_info(self) -> TypeInformation:
-        return Types.STRING()
-
-    @property
-    def name(self) -> str:
-        return ""
+    type_info = Types.STRING()
+    name = ""
 
     def read(self, path: Path) -> Iterator[Any]:
         # As Java's BufferedReader: a line ends with \n, \r or \r\n, and nothing else.
@@ -346,10 +315,6 @@ def open_to_read(path: Path) -> IO[bytes]:
     opening: Any = {".gz": gzip, ".gzip": gzip, ".bz2": bz2, ".xz": lzma}.get(path.suffix)
     opened: IO[bytes] = path.open("rb") if opening is None else opening.open(path, "rb")
     return opened
-
-
-def _absolute(path: Path) -> str:
-    return str(path.absolute())
 
 
 def _read_modification_time(path: str) -> int | None:
@@ -540,7 +505,7 @@ class BucketAssigner(WithoutJava):
             format_str: A pattern in Java's form, of `yyyy MM dd HH mm ss` and signs between.
             timezone_id: The name of a time zone, such as `Europe/Berlin`; None for the machine's.
         """
-        for java, python in _PATTERNS:
+        for java, python in _PATTERNS.items():
             format_str = format_str.replace(java, python)
         return BucketAssigner(format_str, timezone_id)
 
@@ -555,14 +520,8 @@ class BucketAssigner(WithoutJava):
         return (moment.astimezone() if self.time_zone is None else moment).strftime(self.pattern)
 
 
-_PATTERNS = (
-    ("yyyy", "%Y"),
-    ("MM", "%m"),
-    ("dd", "%d"),
-    ("HH", "%H"),
-    ("mm", "%M"),
-    ("ss", "%S"),
-)
+_PATTERNS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+"""Parts of a pattern in Java's form, and in Python's."""
 
 
 @attrs.frozen
@@ -630,10 +589,7 @@ class FileSink(Sink):
         policy = OnCheckpointRollingPolicy()
         return BulkFormatBuilder(FileSink(str(base_path), writer_factory, rolling_policy=policy))
 
-    @property
-    def is_written_by_tasks(self) -> bool:
-        """True: tasks write the files."""
-        return True
+    is_written_by_tasks = True
 
     def remove_unfinished(self, name: str) -> None:
         """Remove hidden files of writers whose names begin with `name`."""
@@ -654,9 +610,13 @@ class FileSink(Sink):
 
 
 @attrs.define
-class FileSinkBuilder:
+class FileSinkBuilder(WithoutJava):
     """Sets how files are written, and `build`s the sink."""
 
+    _refused: ClassVar[Mapping[str, str]] = {
+        "enable_compact": "small files are not put together: leave it out, call set_parallelism for fewer "
+        "files, or put them together with Spark"
+    }
     _sink: FileSink
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> FileSinkBuilder:
@@ -686,22 +646,6 @@ class FileSinkBuilder:
     def with_bucket_check_interval(self, interval: int) -> FileSinkBuilder:  # noqa: ARG002
         """Do nothing: a file never ends because of its age."""
         return self
-
-    def enable_compact(self, strategy: Any, compactor: Any) -> NoReturn:  # noqa: ARG002
-        """Refuse to put small files together.
-
-        Args:
-            strategy: Shown in the error, not used.
-            compactor: Not used, whatever it is.
-
-        Raises:
-            SparkSetupError: Always.
-        """
-        msg = (
-            f"a FileSink does not put small files together, got {short_repr(strategy)}; leave it out, call "
-            "set_parallelism for fewer files, or put them together with Spark"
-        )
-        raise SparkSetupError(msg)
 
     def disable_compact(self) -> FileSinkBuilder:
         """Do nothing: small files are not put together here."""
@@ -778,7 +722,7 @@ class _LineWriter:
     abandon = finish
 
 
-class _FileWriter:
+class _FileWriter(SinkWriter):
     def __init__(self, sink: FileSink, type_info: TypeInformation, name: str) -> None:
         self._sink, self._type_info = sink, type_info
         self._folder, self._name = local_path(sink.base_path).absolute(), name
@@ -788,7 +732,7 @@ class _FileWriter:
         # As in PyFlink, an untyped element is written as Python writes it, a typed one as Java does.
         self._text = str if is_text else lambda value: java_text(value, type_info)
 
-    def write(self, value: Any, _: int | None) -> None:
+    def write(self, value: Any, timestamp: int | None) -> None:  # noqa: ARG002
         bucket = self._sink.bucket_assigner.bucket(self._sink.clock())
         part = self._open.get(bucket) or self._begin(bucket)
         part.size += part.writer.add(value)
@@ -802,10 +746,6 @@ class _FileWriter:
             part.finish()
         self._open.clear()
         return [Renaming(part.hidden, part.path) for part in self._written]
-
-    def finish(self) -> None:
-        for renaming in self.prepare():
-            renaming.perform()
 
     def abandon(self) -> None:
         # `finish` is not called: the job may have failed because it cannot write.

@@ -83,7 +83,9 @@ class JobGraph:
 
     def main_consumers(self, node: Node) -> tuple[tuple[Node, int], ...]:
         """Return the readers of a node's main output: `consumers` without side outputs."""
-        return tuple(each for each in self.consumers[node.id] if not _is_side_output(each[0]))
+        return tuple(
+            each for each in self.consumers[node.id] if not isinstance(each[0], SideOutput)
+        )
 
     def side_outputs(self, node: Node) -> tuple[SideOutput, ...]:
         """Return the side outputs of a node that are read; any other is dropped."""
@@ -101,6 +103,11 @@ class JobGraph:
             for node, position in consumers
         )
 
+    def keys_of(self, node: Node) -> KeyBy | None:
+        """Return the node that gives an operator's elements their keys; None if they have no keys."""
+        first = self.nodes.get(node.inputs[0])
+        return first if isinstance(first, KeyBy) else None
+
     @cached_property
     def state_names(self) -> Mapping[int, str]:
         """The name of the state of each node that has one: its uid, or its kind and position.
@@ -116,10 +123,6 @@ class JobGraph:
 
 
 _STATEFUL = (Keyed, KeyedFold, TwoInputs, WithBroadcast)
-
-
-def _is_side_output(node: Node) -> bool:
-    return isinstance(node, SideOutput)
 
 
 @attrs.frozen(kw_only=True)

@@ -1,20 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run of a job: a way to follow it, to end it, and to get the elements it collects."""
+"""The run of a job: a way to follow it, to end it, and to get the elements it collects and its metrics.
+
+Some hosts have no place of their own for metrics.  They bring the counts of their tasks to the program's
+process, and the program gets the sums with the result of the job.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from enum import Enum
-from threading import Event
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from pyflinklike.errors import SparkSetupError
-from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.functions.metric_group import Increment, by_names_of_metrics
+from pyflinklike.pyflink._graph.job import Job, JobGraph
+from pyflinklike.pyflink._graph.nodes import Node, TwoInputs
+from pyflinklike.state.fold_functions import Function
 
-__all__ = ["DrivenRun", "Host", "JobRun", "JobStatus", "SavepointRequest"]
+__all__ = [
+    "Count",
+    "Host",
+    "JobMetrics",
+    "JobRun",
+    "JobStatus",
+    "SavepointRequest",
+    "counts_of_operator",
+    "find_counting_nodes",
+]
 
 
 class JobStatus(Enum):
@@ -40,52 +56,8 @@ class JobStatus(Enum):
         return self.is_terminal_state()
 
 
-class JobRun(Protocol):
-    """A job that was started.
-
-    A host may do the work in the background, or only while one of these methods is called.
-    """
-
-    def wait(self) -> None:
-        """Wait until the job has ended.
-
-        Raises:
-            PyflinklikeError: It failed.
-        """
-
-    def collect(self, sink: int) -> Iterator[Any]:
-        """Yield the elements that come to a `CollectSink`; end when the job does.
-
-        Args:
-            sink: The number of its node; each may be asked for once.
-
-        Raises:
-            PyflinklikeError: The job failed; raised when it is the next element's turn.
-        """
-
-    def cancel(self) -> None:
-        """Have the job end soon; nothing happens if it has ended."""
-
-    def status(self) -> JobStatus:
-        """Return the status of the job."""
-
-    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the metrics of a job that has ended, by the names of functions; see `JobMetrics`."""
-
-    def savepoint(
-        self, path: str, *, stops: bool = False, drains: bool = False
-    ) -> SavepointRequest:
-        """Ask for a savepoint, which the thread that does the work takes soon.
-
-        Args:
-            path: The directory to write.
-            stops: Whether the job ends with it.
-            drains: Whether all event timers fire before, as at the end of all sources.
-        """
-
-
-class SavepointRequest:
-    """A savepoint that was asked for.
+class SavepointRequest(Future[str]):
+    """A savepoint that was asked for; its result is its path.
 
     Args:
         path: The directory to write.
@@ -94,59 +66,46 @@ class SavepointRequest:
     """
 
     def __init__(self, path: str, *, stops: bool, drains: bool) -> None:
+        super().__init__()
         self.path, self.stops, self.drains = path, stops, drains
         self.has_drained = False
         """Whether timers have fired before they were due.  Then the job cannot go on if the savepoint fails."""
-        self._done = Event()
-        self._error: BaseException | None = None
-
-    def result(self) -> str:
-        """Wait until the savepoint is taken, and return its path.
-
-        Raises:
-            PyflinklikeError: It could not be taken.
-        """
-        self._done.wait()
-        if self._error is not None:
-            raise self._error
-        return self.path
-
-    def is_done(self) -> bool:
-        """Return whether it is taken, or could not be."""
-        return self._done.is_set()
-
-    def finish(self, error: BaseException | None = None) -> None:
-        """Let `result` return or raise.
-
-        Args:
-            error: The reason why the savepoint could not be taken; None if it was.
-        """
-        self._error = error
-        self._done.set()
 
 
-class DrivenRun(ABC):
-    """A `JobRun` that works only while the program waits for the job or for its elements.
+class JobRun(ABC):
+    """A job that was started.  It works only while the program waits for the job or for its elements.
 
     Args:
         collected: The elements that come to each `CollectSink`, by the number of its node.
+        metrics: The counts of functions and operators, which the run adds up.
     """
 
-    def __init__(self, collected: Mapping[int, deque[Any]]) -> None:
-        self._collected = collected
+    def __init__(self, collected: Mapping[int, deque[Any]], metrics: JobMetrics) -> None:
+        self._collected, self._metrics = collected, metrics
         self._status = JobStatus.RUNNING
         self._is_cancelled = False
         self._requests: deque[SavepointRequest] = deque()
         self._work = self._driven()
 
     def wait(self) -> None:
-        """Do all the work that is left."""
+        """Do all the work that is left.
+
+        Raises:
+            PyflinklikeError: The job failed.
+        """
         for _ in self._work:
             if self._is_cancelled:
                 self._work.close()
 
     def collect(self, sink: int) -> Iterator[Any]:
-        """Yield the elements that come to a `CollectSink`; work while there are none."""
+        """Yield the elements that come to a `CollectSink`; work while there are none, and end with the job.
+
+        Args:
+            sink: The number of its node; each may be asked for once.
+
+        Raises:
+            PyflinklikeError: The job failed; raised when it is the next element's turn.
+        """
         elements = self._collected[sink]
         while True:
             while elements:
@@ -155,7 +114,7 @@ class DrivenRun(ABC):
                 return
 
     def cancel(self) -> None:
-        """End the job at once, between two steps of its work."""
+        """End the job at once, between two steps of its work; nothing happens if it has ended."""
         self._is_cancelled = True
         # A generator that another thread runs raises ValueError.  Then that thread ends the job.
         with contextlib.suppress(ValueError):
@@ -168,13 +127,19 @@ class DrivenRun(ABC):
         return self._status
 
     def metrics(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return no metrics; hosts that collect them override this."""
-        return {}
+        """Return the metrics of a job that has ended, by the names of functions; see `JobMetrics`."""
+        return self._metrics.reports()
 
     def savepoint(
         self, path: str, *, stops: bool = False, drains: bool = False
     ) -> SavepointRequest:
-        """Ask for a savepoint, which the thread that does the work takes soon."""
+        """Ask for a savepoint, which the thread that does the work takes soon.
+
+        Args:
+            path: The directory to write.
+            stops: Whether the job ends with it.
+            drains: Whether all event timers fire before, as at the end of all sources.
+        """
         request = SavepointRequest(path, stops=stops, drains=drains)
         self._requests.append(request)
         if self._status is not JobStatus.RUNNING:
@@ -187,12 +152,13 @@ class DrivenRun(ABC):
         try:
             for _ in work:
                 yield
-                if self._requests:
-                    request = self._answer()
-                    if request is not None:
-                        work.close()
-                        self._stop(request)
-                        break
+                request = self._answer() if self._requests else None
+                if request is not None:
+                    work.close()
+                    self._stop(request)
+                    break
+            else:
+                self._finish(is_stopped=False)
         except GeneratorExit:
             work.close()
             self._end_with(JobStatus.CANCELED)
@@ -211,7 +177,7 @@ class DrivenRun(ABC):
             if not self._save(request):
                 return None  # not now: it is asked for again
         except Exception as error:
-            self._requests.popleft().finish(error)
+            self._requests.popleft().set_exception(error)
             # The outputs of such timers are out already, so the job cannot go on as if nothing had happened.
             if request.has_drained:
                 raise
@@ -219,16 +185,16 @@ class DrivenRun(ABC):
         self._requests.popleft()
         if request.stops:
             return request
-        request.finish()
+        request.set_result(request.path)
         return None
 
     def _stop(self, request: SavepointRequest) -> None:
         try:
-            self._finish_early()
+            self._finish(is_stopped=True)
         except BaseException as error:
-            request.finish(error)
+            request.set_exception(error)
             raise
-        request.finish()
+        request.set_result(request.path)
 
     def _refuse_requests(self) -> None:
         while self._requests:
@@ -237,7 +203,7 @@ class DrivenRun(ABC):
                 f"a savepoint is taken of a job that runs, got one for {request.path!r} of a job that is "
                 f"{self._status.value}; ask for it before the job ends"
             )
-            request.finish(SparkSetupError(msg))
+            request.set_exception(SparkSetupError(msg))
 
     def _end_with(self, status: JobStatus) -> None:
         self._status = status
@@ -262,9 +228,13 @@ class DrivenRun(ABC):
         )
         raise SparkSetupError(msg)
 
-    def _finish_early(self) -> None:
-        """End a job that was stopped with a savepoint: all that it has written becomes visible."""
-        raise NotImplementedError
+    @abstractmethod
+    def _finish(self, *, is_stopped: bool) -> None:
+        """End a job that went well: all that it has written becomes visible.
+
+        Args:
+            is_stopped: Whether it was stopped with a savepoint, before its sources have ended.
+        """
 
     @abstractmethod
     def _abandon(self) -> None:
@@ -273,3 +243,95 @@ class DrivenRun(ABC):
 
 Host = Callable[[Job], JobRun]
 """Starts a job, and returns its run."""
+
+
+# Metrics
+
+
+class Count(NamedTuple):
+    """A number that was counted in a task: an `Increment`, with the name of the function.
+
+    Args:
+        function: The name under which the function or keyed operator reports.
+        name: The full name of the metric, and which of its numbers.
+        how: How numbers of this name are combined.  "own" marks a number of the operator itself, which
+            is added up.
+        value: The number that one task has counted.
+    """
+
+    function: str
+    name: str
+    how: str
+    value: int
+
+
+_OWN = "own"
+
+
+def counts_of_operator(
+    function: str, numbers: Mapping[str, int], increments: Iterable[Increment]
+) -> list[Count]:
+    """Return the counts of a keyed operator.
+
+    Args:
+        function: The name under which it reports.
+        numbers: The numbers that the operator counts by itself, by their names.
+        increments: The counts of the metrics that its function has registered.
+    """
+    return [
+        *(Count(function, name, _OWN, number) for name, number in numbers.items()),
+        *(Count(function, *each) for each in increments),
+    ]
+
+
+def find_counting_nodes(graph: JobGraph) -> Mapping[int, str]:
+    """Return the nodes without keys whose functions may count, with the names of their reports.
+
+    The name of a report is the uid of the node, or else its name; nodes of one name report together.
+    """
+    keyed = set(graph.state_names.values())
+    found = {
+        node.id: node.uid or node.name
+        for node in graph.nodes.values()
+        if _may_count(node) and not _has_report(graph, node)
+    }
+    return {at: f"{name}-{at}" if name in keyed else name for at, name in found.items()}
+
+
+def _has_report(graph: JobGraph, node: Node) -> bool:
+    """Return whether a node reports under the name of its state."""
+    is_plain = isinstance(node, TwoInputs) and not node.is_keyed
+    return node.id in graph.state_names and not is_plain
+
+
+def _may_count(node: Node) -> bool:
+    # A function registers its metrics in `open`, so one that inherits `open` cannot have any.
+    function: Any = getattr(node, "function", None)
+    return isinstance(function, Function) and type(function).open is not Function.open
+
+
+class JobMetrics:
+    """The sums of all counts of a job."""
+
+    def __init__(self) -> None:
+        self._reports: dict[str, dict[str, Any]] = {}
+
+    def add(self, counts: Iterable[Count]) -> None:
+        """Add the counts of a task that has not failed."""
+        for each in counts:
+            report = self._reports.setdefault(each.function, {"user": {}})
+            numbers = report if each.how == _OWN else report["user"]
+            former = numbers.get(each.name)
+            if former is None:
+                numbers[each.name] = each.value
+            elif each.how in ("min", "max"):
+                numbers[each.name] = (min if each.how == "min" else max)(former, each.value)
+            else:
+                numbers[each.name] = former + each.value
+
+    def reports(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the numbers of each function, by its name; under "user" are the metrics it registered."""
+        return {
+            function: {**report, "user": by_names_of_metrics(report["user"])}
+            for function, report in self._reports.items()
+        }

@@ -81,16 +81,19 @@ class Renaming(NamedTuple):
 
 
 class SinkWriter(Protocol):
-    """Writes the elements that come to one instance of a sink."""
+    """Writes the elements that come to one instance of a sink; a subclass needs `write` and `abandon`."""
 
     def write(self, value: Any, timestamp: int | None) -> None:
         """Write an element; `timestamp` is its event time in ms, or None."""
 
     def prepare(self) -> list[Renaming]:
         """Write no more, and return the steps that make the files visible, in any process."""
+        return []
 
     def finish(self) -> None:
         """Make all that was written visible: the job has ended well."""
+        for renaming in self.prepare():
+            renaming.perform()
 
     def abandon(self) -> None:
         """Take back what is not visible yet: the job has failed."""
@@ -192,7 +195,7 @@ class PrintSink(Sink):
 
 
 @attrs.frozen
-class _Printer:
+class _Printer(SinkWriter):
     prefix: str
     type_info: TypeInformation
     is_error: bool
@@ -202,17 +205,15 @@ class _Printer:
         # Looked up for each element: a program that captures output puts another one in its place.
         return sys.stderr if self.is_error else sys.stdout
 
-    def write(self, value: Any, _: int | None) -> None:
+    def write(self, value: Any, timestamp: int | None) -> None:  # noqa: ARG002
         self._stream.write(f"{self.prefix}{print_text(value, self.type_info)}\n")
 
     def prepare(self) -> list[Renaming]:
         self._stream.flush()
         return []
 
-    def finish(self) -> None:
+    def abandon(self) -> None:
         self._stream.flush()
-
-    abandon = finish
 
 
 @attrs.frozen

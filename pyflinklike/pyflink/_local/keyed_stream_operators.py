@@ -3,41 +3,49 @@
 
 `operator_station` chooses the class by the node and the mode of the job.  In batch mode keyed operators process
 each key as a whole, once the input has ended.
+
+An `AsyncFunction` is called for a bundle of elements at a time.  Flink keeps a queue of open calls while
+further elements come in.  Here an operator holds back the elements since the last watermark, and waits for all
+their outputs.  So results may overtake each other, but never a watermark, and no open call is ever part of
+a checkpoint.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+import attrs
 
 from pyflinklike import __version__
 from pyflinklike._changelog.key_group_state import KeyGroupState, LocalStateBackend
 from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._clock import MAX_WATERMARK
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import kind_of, make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import ElementBundles, end_bounded, enter_bounded
+from pyflinklike._runtime.user_errors import hint, where_raised
 from pyflinklike.aggregations.fold import Fold as FoldFunction
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.state_backend import StateBackend
-from pyflinklike.functions.dead_letters import DeadLetters
+from pyflinklike.errors import PyflinklikeError, UserFunctionError
 from pyflinklike.functions.element_functions import FilterFunction, FlatMapFunction, MapFunction
 from pyflinklike.functions.metric_group import Increment
 from pyflinklike.functions.process_functions import check_results
-from pyflinklike.pyflink._graph.async_function import AsyncRetryStrategy
-from pyflinklike.pyflink._graph.function_copies import own_copy
+from pyflinklike.pyflink._graph.functions import AsyncFunction, AsyncRetryStrategy, own_copy
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.nodes import (
     AssignTimestamps,
     AsyncWait,
     Filter,
     FlatMap,
-    KeyBy,
     KeyedFold,
     Map,
     Node,
@@ -45,7 +53,6 @@ from pyflinklike.pyflink._graph.nodes import (
     TwoInputs,
     WithBroadcast,
 )
-from pyflinklike.pyflink._local.async_calls import AsyncCalls
 from pyflinklike.pyflink._local.stream_operators import (
     Channel,
     Output,
@@ -55,8 +62,7 @@ from pyflinklike.pyflink._local.stream_operators import (
     guard_call,
 )
 from pyflinklike.state.current_key import GROUP_KEY
-from pyflinklike.state.descriptors import MapStateDescriptor
-from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
+from pyflinklike.types import PickledByteArrayTypeInfo
 from pyflinklike.types.copies import as_given
 from pyflinklike.windows.window_operator import WindowOperator
 
@@ -79,32 +85,30 @@ def operator_station(node: Node, out: Output, task: TaskInfo, job: Job) -> Strea
     """
     if isinstance(node, AssignTimestamps):
         return TimestampStation(out, node.strategy)
-    backend = job.settings.state_backend or HashMapStateBackend()
-    if isinstance(node, AsyncWait):
-        keys = PickledByteArrayTypeInfo()
-        return WaitingStation(out, node, own_copy(node.function), task, keys, backend)
-    is_batch, first = job.settings.is_batch, job.graph.nodes.get(node.inputs[0])
-    key_type = first.key_type if isinstance(first, KeyBy) else PickledByteArrayTypeInfo()
-    has_keys = isinstance(first, KeyBy) and not isinstance(node, Stateless)
+    is_batch, keys = job.settings.is_batch, job.graph.keys_of(node)
+    has_keys = keys is not None and not isinstance(node, Stateless)
     if isinstance(node, TwoInputs):
         has_keys = node.is_keyed
-    function = function_of(node, is_batch=is_batch)
-    on_error = job.settings.letters_to(out.side)
-    streaming, batch = _STATIONS[kind_of(function).inputs]
-    station = batch if is_batch and (has_keys or isinstance(node, WithBroadcast)) else streaming
-    # `MapStation` calls the function without the operator, so it cannot undo a failed call.
-    if isinstance(node, (Map, FlatMap, Filter)) and on_error is None:
-        station = MapStation
-    return station(
-        out,
-        function,
+    declaration = OperatorDeclaration(
+        function_of(node, is_batch=is_batch),
+        job.settings.state_backend or HashMapStateBackend(),
+        PickledByteArrayTypeInfo() if keys is None else keys.key_type,
         task,
-        key_type,
-        backend,
+        f"local-{uuid.uuid4()}",
+        side_outputs_read=frozenset(out.side),
+        broadcast_states=node.states if isinstance(node, WithBroadcast) else (),
         has_keys=has_keys,
-        states=node.states if isinstance(node, WithBroadcast) else (),
-        on_error=on_error,
+        timed_outputs=True,
+        on_error=None if isinstance(node, AsyncWait) else job.settings.letters_to(out.side),
     )
+    if isinstance(node, AsyncWait):
+        return WaitingStation(out, declaration, node)
+    # `MapStation` calls the function without the operator, so it cannot undo a failed call.
+    if isinstance(node, (Map, FlatMap, Filter)) and declaration.on_error is None:
+        return MapStation(out, declaration)
+    streaming, batch = _STATIONS[kind_of(declaration.function).inputs]
+    station = batch if is_batch and (has_keys or isinstance(node, WithBroadcast)) else streaming
+    return station(out, declaration)
 
 
 def function_of(node: Any, *, is_batch: bool) -> Any:
@@ -128,53 +132,20 @@ class OperatorStation(StreamOperator):
 
     Args:
         out: Takes the outputs of the function.
-        function: The user's function; this instance owns it.
-        task: The task that this instance serves.
-        key_type: The type of the keys; unused if elements have no keys.
-        state_backend: Makes the backend that holds state.
-        has_keys: Whether elements have keys.
-        states: The descriptors of the broadcast states.
-        on_error: Makes dead letters of calls that fail; if None, such a call fails the job.
+        declaration: The operator that calls the function; this instance owns the function.
     """
 
-    def __init__(
-        self,
-        out: Output,
-        function: Any,
-        task: TaskInfo,
-        key_type: TypeInformation,
-        state_backend: StateBackend,
-        *,
-        has_keys: bool,
-        states: Sequence[MapStateDescriptor[Any, Any]] = (),
-        on_error: DeadLetters | None = None,
-    ) -> None:
+    def __init__(self, out: Output, declaration: OperatorDeclaration) -> None:
         super().__init__(out)
-        self._operator: KeyedProcessOperator = make_keyed_operator(
-            OperatorDeclaration(
-                function,
-                state_backend,
-                key_type,
-                task,
-                f"local-{uuid.uuid4()}",
-                side_outputs_read=frozenset(out.side),
-                broadcast_states=states,
-                has_keys=has_keys,
-                timed_outputs=True,
-                on_error=on_error,
-            )
-        )
-        self._has_keys = has_keys
+        self._operator: KeyedProcessOperator = make_keyed_operator(declaration)
+        self._has_keys, self._index = declaration.has_keys, declaration.task.index
         self._extensions = self._operator.extensions
-        self._index = task.index
         self._outputs = self._operator.outputs
-        self._operator.group.enter(KeyGroupState(task.index))
-        self.is_stopped = False
-        """Whether the job is stopped before its input ends.  Then timers stay for the next job."""
+        self._operator.group.enter(KeyGroupState(self._index))
 
     def channel(self, position: int) -> Channel:
         """Add a channel to this instance, which also takes elements with keys."""
-        return Channel(self._element(position), self._gate.channel(), self._call_for(position))
+        return Channel(self._element(position), self._watermark_channel(), self._call_for(position))
 
     def _element(self, position: int) -> Send:
         keyed = self._call_for(position)
@@ -380,8 +351,8 @@ class BatchStation(OperatorStation):
     and its state is dropped.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, out: Output, declaration: OperatorDeclaration) -> None:
+        super().__init__(out, declaration)
         self._pending: dict[Any, list[tuple[Any, int | None]]] = {}
         """The elements of each key with their event times, until the input ends."""
 
@@ -444,6 +415,124 @@ _STATIONS: dict[str, tuple[type[OperatorStation], type[OperatorStation]]] = {
 # Asynchronous functions
 
 
+Timed = tuple[Any, "int | None"]
+
+
+@attrs.define
+class AsyncCalls:
+    """Calls an `AsyncFunction` in an event loop of its own, until it is closed.
+
+    Args:
+        function: The user's function, which must be open.
+        node: The node, for the timeout, the capacity, the order and the retries.
+    """
+
+    function: AsyncFunction
+    node: AsyncWait
+    _loop: asyncio.AbstractEventLoop | None = attrs.field(default=None, init=False)
+
+    def results(self, elements: Sequence[Timed]) -> list[Timed]:
+        """Wait for the outputs of elements; each output has the time of its element.
+
+        Args:
+            elements: The elements with their event times in ms.
+
+        Raises:
+            UserFunctionError: The function raised, or took too long for an element.
+        """
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        results = self._loop.create_task(self._all(elements))
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._loop.run_until_complete(results)
+        # A thread runs one loop at most, and a notebook's kernel already runs one in this thread.
+        return _run_beside(self._loop, results)
+
+    def close(self) -> None:
+        """Close the loop."""
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+
+    async def _all(self, elements: Sequence[Timed]) -> list[Timed]:
+        places, finished = asyncio.Semaphore(self.node.capacity), []
+
+        async def one(value: Any, timestamp: int | None) -> list[Timed]:
+            # With a place taken: the timeout of an element begins when its call does.
+            async with places:
+                outputs = await self._outputs(value)
+            results = [(output, timestamp) for output in outputs]
+            finished.append(results)
+            return results
+
+        tasks = [asyncio.ensure_future(one(*element)) for element in elements]
+        try:
+            in_order = await asyncio.gather(*tasks)
+        except BaseException:
+            # No call may go on beside the next bundle, nor be left open when the loop is closed.
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+        return [each for some in (in_order if self.node.is_ordered else finished) for each in some]
+
+    async def _outputs(self, value: Any) -> list[Any]:
+        """Return the outputs of an element; after the timeout, what `function.timeout` returns."""
+        attempts = asyncio.ensure_future(self._attempts(value))
+        try:
+            done, _ = await asyncio.wait({attempts}, timeout=self.node.timeout / 1000 or None)
+            outputs = attempts.result() if done else self.function.timeout(value)
+            check_results(outputs, "async functions")
+        except PyflinklikeError:
+            raise
+        except Exception as error:
+            name = type(self.function).__qualname__
+            where = f"{where_raised(error)}{hint(error, has_timestamp=True)}"
+            raised = f"{shown_error(error)}{where}"
+            msg = f"{name}.async_invoke failed for element {short_repr(value)}: {raised}"
+            raise UserFunctionError(msg) from error
+        finally:
+            attempts.cancel()
+        return list(outputs)
+
+    async def _attempts(self, value: Any) -> Any:
+        """Call the function, again as often as the retry strategy wants, and return the last result."""
+        retry = self.node.retry or AsyncRetryStrategy.no_restart()
+        predicate, number = retry.get_retry_predicate(), 1
+        of_result, of_error = predicate.result_predicate(), predicate.exception_predicate()
+        while True:
+            result: list[Any] = []
+            raised: Exception | None = None
+            try:
+                result = await self.function.async_invoke(value)
+            except Exception as error:
+                raised = error
+            if raised is None:
+                again = of_result is not None and of_result(result)
+            else:
+                again = of_error is not None and of_error(raised)
+            if not again or not retry.can_retry(number):
+                break
+            await asyncio.sleep(retry.get_backoff_time_millis(number) / 1000)
+            number += 1
+        if raised is not None:
+            raise raised
+        return result
+
+
+def _run_beside(loop: asyncio.AbstractEventLoop, task: asyncio.Task[list[Timed]]) -> list[Timed]:
+    """Run a loop in another thread until a task is done; an interrupt here cancels the task."""
+    with ThreadPoolExecutor(1, "pyflinklike-async") as thread:
+        running = thread.submit(loop.run_until_complete, task)
+        try:
+            return running.result()
+        except BaseException:
+            loop.call_soon_threadsafe(task.cancel)
+            raise
+
+
 _DELAY_MS = 20
 """The longest time to hold elements back.  If it were less, few calls would be open at a time."""
 
@@ -458,25 +547,13 @@ class WaitingStation(OperatorStation):
 
     Args:
         out: Takes the outputs of the function.
+        declaration: The operator, which has neither keys nor state, and opens and closes the function.
         node: The node, for the timeout, the capacity, the order and the retries.
-        function: The user's function; this instance owns it.
-        task: The task that this instance serves.
-        key_type: Passed to the operator, which has no keys.
-        state_backend: Passed to the operator, which has no state.
     """
 
-    def __init__(
-        self,
-        out: Output,
-        node: AsyncWait,
-        function: Any,
-        task: TaskInfo,
-        key_type: TypeInformation,
-        state_backend: StateBackend,
-    ) -> None:
-        super().__init__(out, function, task, key_type, state_backend, has_keys=False)
-        retry = node.retry or AsyncRetryStrategy.no_restart()
-        self._calls = AsyncCalls(function, node.timeout, node.capacity, node.is_ordered, retry)
+    def __init__(self, out: Output, declaration: OperatorDeclaration, node: AsyncWait) -> None:
+        super().__init__(out, declaration)
+        self._calls = AsyncCalls(declaration.function, node)
         self._pending: list[tuple[Any, int | None]] = []
         self._most_pending: float = node.capacity
         self._now = self._since = 0

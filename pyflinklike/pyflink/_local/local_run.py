@@ -4,6 +4,12 @@
 `Wiring` makes the instances from the last node to the first, so that each one is made with the channels of its
 readers.  After that an element is one call: an instance calls its reader, which calls the next one, down to
 the sinks.  `LocalRun` reads the sources in turn, element by element, and sends watermarks.
+
+A savepoint is taken between two elements.  Then no element is on its way, since each one passes through the
+whole graph before the next is read; only calls of async functions are still open, and the run waits for them.
+So no barriers are needed, as Flink has them.  The entries of all instances of an operator become one operator of
+the savepoint.  A job may begin with it at another parallelism: each instance gets the keys whose elements it will
+get, and a copy of broadcast state.
 """
 
 from __future__ import annotations
@@ -11,17 +17,33 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import attrs
+
+from pyflinklike import __version__
+from pyflinklike._changelog.segments import Segment
+from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike._clock import wall_clock
 from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike.errors import SparkSetupError, StateValueError
+from pyflinklike.errors import IncompatibleStateError, SparkSetupError, StateValueError
 from pyflinklike.pyflink._graph.job import Job
-from pyflinklike.pyflink._graph.job_metrics import Count, JobMetrics, find_counting_nodes
-from pyflinklike.pyflink._graph.job_run import DrivenRun, SavepointRequest
-from pyflinklike.pyflink._graph.job_savepoint import JobBeginning, begin_with
+from pyflinklike.pyflink._graph.job_run import (
+    Count,
+    JobMetrics,
+    JobRun,
+    SavepointRequest,
+    find_counting_nodes,
+)
+from pyflinklike.pyflink._graph.job_savepoint import (
+    JobBeginning,
+    ReadParts,
+    begin_with,
+    job_to_save,
+)
 from pyflinklike.pyflink._graph.nodes import (
     FromSource,
     KeyBy,
@@ -33,30 +55,38 @@ from pyflinklike.pyflink._graph.nodes import (
     WithBroadcast,
 )
 from pyflinklike.pyflink._graph.sinks import CollectSink, SinkWriter
-from pyflinklike.pyflink._graph.source_positions import ReadParts
 from pyflinklike.pyflink._graph.watermarks import find_aligned_limits
 from pyflinklike.pyflink._local.keyed_stream_operators import OperatorStation, operator_station
-from pyflinklike.pyflink._local.local_savepoint import begin_stations, write_savepoint
 from pyflinklike.pyflink._local.stream_operators import (
     Channel,
-    CollectStation,
     KeyByStation,
     Output,
     Send,
     SinkStation,
     SourceStation,
     StreamOperator,
-    WatermarkMaker,
+    TimestampStation,
     converter_of,
     misfit,
     route,
     to_all,
 )
+from pyflinklike.state_processor._savepoints.manifest import Manifest, SavedOperator
 from pyflinklike.state_processor._savepoints.saved_job import Position
-from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint
-from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
+from pyflinklike.state_processor._savepoints.savepoint_directory import (
+    check_fit,
+    open_savepoint,
+    write_operator,
+)
+from pyflinklike.state_processor._savepoints.savepoint_location import (
+    SavepointLocation,
+    savepoint_location_of,
+)
+from pyflinklike.types.catalog import type_of
+from pyflinklike.types.copies import as_given
+from pyflinklike.types.frozen_keys import key_group_of
 
-__all__ = ["PASSED_ON", "LocalRun", "Wiring", "start"]
+__all__ = ["ONE_TO_ONE", "LocalRun", "Wiring", "start"]
 
 
 def start(job: Job, clock: Callable[[], int] = wall_clock) -> LocalRun:
@@ -72,7 +102,7 @@ def start(job: Job, clock: Callable[[], int] = wall_clock) -> LocalRun:
     return LocalRun(job, clock)
 
 
-class LocalRun(DrivenRun):
+class LocalRun(JobRun):
     """A job in this process.
 
     Sources take turns, one element each.  Bounded sources that only feed broadcast inputs come
@@ -85,22 +115,17 @@ class LocalRun(DrivenRun):
         self._now: int | None = None
         self._beginning = _find_beginning(job)
         self._wiring = Wiring(job, {} if self._beginning is None else self._beginning.positions)
-        self._opened: list[Any] = []
-        self._metrics = JobMetrics()
-        super().__init__(self._wiring.collected)
+        super().__init__(self._wiring.collected, JobMetrics())
 
     def _run(self) -> Generator[None, None, None]:
         """Do all the work, and yield after every element."""
         self._make_importable()
         self._tick()
         if self._beginning is not None:
-            begin_stations(self._wiring.stateful(), self._wiring.key_groups(), self._beginning)
-        for station in self._wiring.stations:
-            self._opened.append(station)
-            station.open()
+            _begin_stations(self._wiring, self._beginning)
+        self._wiring.open()
         for sources in self._in_turns():
             yield from self._read(sources)
-        self._end()
 
     def _make_importable(self) -> None:
         """Let functions import the program's files, which are modules or folders of modules."""
@@ -109,17 +134,13 @@ class LocalRun(DrivenRun):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
 
-    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the metrics that functions have registered, once the job has ended."""
-        return self._metrics.reports()
-
-    def _end(self) -> None:
+    def _finish(self, *, is_stopped: bool) -> None:
+        for station in self._wiring.stations:
+            station.is_stopped = is_stopped
         graph = self._job.graph
         names = {**graph.state_names, **find_counting_nodes(graph)}
         self._metrics.add(self._wiring.counts(names))
-        # In the order of the graph: what a function puts out as it closes still finds its readers open.
-        for station in self._wiring.stations:
-            station.close()
+        self._wiring.close()
         for writer in self._wiring.writers:
             writer.finish()
 
@@ -131,30 +152,20 @@ class LocalRun(DrivenRun):
             for _, source in self._wiring.sources:
                 source.end()
         # In the order of the graph, so later operators take in what earlier ones pass on.
-        for station in self._opened:
-            if isinstance(station, OperatorStation):
-                station.settle()
-        wiring = self._wiring
-        write_savepoint(request.path, self._job, wiring.stateful(), wiring.read, self._beginning)
+        for station in self._wiring.stations:
+            station.settle()
+        _write_savepoint(request.path, self._job, self._wiring, self._beginning)
         return True
 
-    def _finish_early(self) -> None:
-        for station in self._opened:
-            if isinstance(station, OperatorStation):
-                station.is_stopped = True
-        self._end()
-
     def _abandon(self) -> None:
-        for station in self._opened:
-            if isinstance(station, OperatorStation):
-                station.abandon()
+        self._wiring.abandon()
         for writer in self._wiring.writers:
             writer.abandon()
 
     def _read(self, sources: list[SourceStation]) -> Iterator[None]:
         """Read sources to their ends, in turns, an element from each."""
         count, limit = 0, self._records_per_batch()
-        is_aligned = any(source.alignment is not None for source in sources)
+        is_aligned = any(source.strategy.alignment is not None for source in sources)
         while sources:
             for source in _without_those_ahead(sources) if is_aligned else tuple(sources):
                 self._tick()
@@ -162,12 +173,8 @@ class LocalRun(DrivenRun):
                     sources.remove(source)
                 count += 1
                 if limit and count % limit == 0:
-                    self._emit_watermarks()
+                    self._wiring.emit_watermarks()
                 yield
-
-    def _emit_watermarks(self) -> None:
-        for maker in self._wiring.makers:
-            maker.emit()
 
     def _records_per_batch(self) -> int | None:
         """Return the number of elements between watermarks; None if only the ends of sources send them."""
@@ -183,8 +190,7 @@ class LocalRun(DrivenRun):
         now = self._clock()
         if now != self._now:
             self._now = now
-            for station in self._wiring.stations:
-                station.tick(now)
+            self._wiring.tick(now)
 
     def _in_turns(self) -> list[list[SourceStation]]:
         """Return bounded sources that feed broadcast inputs only, then the others."""
@@ -199,9 +205,9 @@ class LocalRun(DrivenRun):
 
 def _without_those_ahead(sources: list[SourceStation]) -> list[SourceStation]:
     """Return the sources that need not wait for others."""
-    watermarks = [source.maker.now() for source in sources]
+    watermarks = [source.find_watermark() for source in sources]
     limits = find_aligned_limits(
-        (source.alignment, watermark) for source, watermark in zip(sources, watermarks)
+        (source.strategy.alignment, watermark) for source, watermark in zip(sources, watermarks)
     )
     return [
         source
@@ -239,10 +245,111 @@ def _find_beginning(job: Job) -> JobBeginning | None:
     return beginning
 
 
+# Savepoints
+
+
+def _write_savepoint(path: str, job: Job, wiring: Wiring, former: JobBeginning | None) -> None:
+    """Write the state of a job and the positions of its sources.
+
+    Args:
+        path: The directory to write, which must not exist or be empty.
+        job: The job that runs.
+        wiring: The instances of the job; they must have passed on all outputs.
+        former: The savepoint with which it began, or None.  Its states are saved again even if the job
+            does not declare them.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: The path cannot be used.
+        IncompatibleStateError: A store belongs to one of several instances.
+    """
+    location = savepoint_location_of(path)
+    location.begin("error")  # refuses a path where something is
+    begun = {} if former is None else former.operators
+    written = tuple(
+        _write_operator(location, job.graph.state_names[number], stations, begun.get(number))
+        for number, stations in wiring.stateful().items()
+    )
+    sources = job.graph.of_kind(FromSource)
+    positions = {node.id: _position_of(node, wiring.read[node.id]) for node in sources}
+    saved = job_to_save(job.settings.name, job.graph, positions)
+    # Last of all: a directory without a manifest is no savepoint.
+    location.finish(Manifest(__version__, wall_clock(), written, job=saved))
+
+
+def _write_operator(
+    location: SavepointLocation,
+    name: str,
+    stations: list[OperatorStation],
+    former: SavedOperator | None,
+) -> SavedOperator:
+    record = stations[0].describe(name)
+    # A state that no function has declared in this run is still in the entries.
+    if former is not None:
+        record = attrs.evolve(record, states={**former.record.states, **record.states})
+    log = [station.snapshot() for station in stations]
+    if len(log) > 1:
+        _refuse_divided(name, log)
+    return write_operator(location, record, log)
+
+
+def _refuse_divided(name: str, log: Iterable[Segment]) -> None:
+    """Refuse a store that belongs to no key, since each instance has one of its own."""
+    for declaration in (each for segment in log for each in segment.declarations.values()):
+        if declaration.per_group and not declaration.is_replicated and not declaration.is_mark:
+            msg = (
+                f"operator {name!r}: a savepoint of several instances holds only what belongs to keys, "
+                f'got {declaration.name!r} of scope or stream_time "partition"; use scope "key", '
+                "or set the parallelism of the operator to 1"
+            )
+            raise IncompatibleStateError(msg)
+
+
+def _position_of(node: FromSource, parts: ReadParts) -> tuple[Position | None, str]:
+    if not node.source.is_read_alike and not parts.is_at_an_end():
+        return None, "its elements may come in another order when they are read again"
+    return parts.position(), ""
+
+
+def _begin_stations(wiring: Wiring, beginning: JobBeginning) -> None:
+    """Give the instances of a job their parts of a savepoint, before their functions are opened.
+
+    Args:
+        wiring: The instances of the job, not opened yet.
+        beginning: The parts of the savepoint for this job.
+
+    Raises:
+        CorruptStateError: The savepoint is damaged.
+        IncompatibleStateError: A store would have to be divided among instances.
+        StateValueError: A value does not fit its type.
+    """
+    where, instances = beginning.directory.location.where, wiring.stateful()
+    for number, saved in beginning.operators.items():
+        stations = instances[number]
+        check_fit(saved.record, saved.domains, len(stations), {}, where)
+        snapshot = beginning.directory.segment(saved.uid)
+        owners = partial(_find_owners, wiring.key_groups(number), len(stations))
+        # `begin_with` has checked that this is the program's own type of keys.
+        key_type = type_of(saved.record.identity.key)
+        groups = regroup_snapshot(
+            snapshot, key_type, owners, len(stations), where, by_frozen_key=True
+        )
+        for index, station in enumerate(stations):
+            station.begin_with(groups.get(index, []), where)
+
+
+def _find_owners(key_groups: int, instances: int, keys: list[Any]) -> list[int]:
+    """Return the numbers of the instances that get the elements of some frozen keys."""
+    # As Flink assigns key groups: each instance has a range of them.
+    return [key_group_of(key, key_groups) * instances // key_groups for key in keys]
+
+
+# The instances of nodes
+
+
 _KEY_GROUPS = 128  # as Flink's least number
-PASSED_ON = (KeyBy, Partition, SideOutput)
+ONE_TO_ONE = (KeyBy, Partition, SideOutput)
 """Nodes with as many instances as their input has."""
-_UNCHANGED = (FromSource, ToSink, Union, *PASSED_ON)
+_UNCHANGED = (FromSource, ToSink, Union, *ONE_TO_ONE)
 
 
 class Wiring:
@@ -262,8 +369,8 @@ class Wiring:
         self._instances: dict[int, list[StreamOperator]] = {}
         self.stations: list[StreamOperator] = []
         """All instances, each after the instances that send to it."""
+        self._opened: list[StreamOperator] = []
         self.sources: list[tuple[FromSource, SourceStation]] = []
-        self.makers: list[WatermarkMaker] = []
         self.writers: list[SinkWriter] = []
         self.collected: dict[int, deque[Any]] = {}
         """The elements that came to each `CollectSink`, by the number of its node."""
@@ -276,11 +383,37 @@ class Wiring:
             ]
         for number in self._graph.nodes:
             self.stations += self._instances[number]
-        makers = (getattr(station, "maker", None) for station in self.stations)
-        self.makers = [maker for maker in makers if maker is not None]
+        self._timed = [each for each in self.stations if isinstance(each, TimestampStation)]
+
+    def open(self) -> None:
+        """Open the functions."""
+        for station in self.stations:
+            self._opened.append(station)
+            station.open()
+
+    def close(self) -> None:
+        """Close the functions."""
+        # In the order of the graph: what a function puts out as it closes still finds its readers open.
+        for station in self.stations:
+            station.close()
+
+    def abandon(self) -> None:
+        """Close the functions that were opened, after a failure."""
+        for station in self._opened:
+            station.abandon()
+
+    def emit_watermarks(self) -> None:
+        """Send the watermarks that follow from the elements so far."""
+        for station in self._timed:
+            station.emit_watermark()
+
+    def tick(self, now: int) -> None:
+        """Set the processing time, in ms."""
+        for station in self.stations:
+            station.tick(now)
 
     def _number_of_instances(self, node: Node) -> int:
-        if isinstance(node, PASSED_ON):
+        if isinstance(node, ONE_TO_ONE):
             return self._parallelism[node.inputs[0]]
         if isinstance(node, FromSource) and node.source.parallelism is not None:
             return node.source.parallelism
@@ -291,7 +424,7 @@ class Wiring:
         if isinstance(node, ToSink):
             return self._sink(node, index, parallelism)
         if isinstance(node, KeyBy):
-            return self._key_by(node, index)
+            return self._key_by(node)
         out = self._exit(node, index)
         if isinstance(node, FromSource):
             station = SourceStation(out, self._parts(node).elements(index), node.strategy)
@@ -328,34 +461,38 @@ class Wiring:
             Count(name, *increment)
             for number, name in names.items()
             for station in self._instances.get(number, ())
-            if isinstance(station, OperatorStation)
             for increment in station.take_metrics()
         ]
 
-    def key_groups(self) -> dict[int, int]:
-        """Return the number of key groups by which elements go to instances, as `stateful` does."""
-        nodes = self._graph.nodes
-        return {
-            number: self._key_groups(nodes[nodes[number].inputs[0]])
-            for number in self._graph.state_names
-        }
+    def key_groups(self, number: int) -> int:
+        """Return the number of key groups by which elements go to the instances of an operator.
+
+        Args:
+            number: The number of the operator's node.
+        """
+        return self._key_groups(self._graph.nodes[self._graph.nodes[number].inputs[0]])
 
     def _sink(self, node: ToSink, index: int, parallelism: int) -> StreamOperator:
         if isinstance(node.sink, CollectSink):
-            return CollectStation(self.collected.setdefault(node.id, deque()))
+            append = self.collected.setdefault(node.id, deque()).append
+            return SinkStation(lambda value, _: append(as_given(value)))
         writer = node.sink.writer(index, parallelism, node.type_info)
         self.writers.append(writer)
-        return SinkStation(writer)
+        return SinkStation(writer.write)
 
     def _task(self, node: Node, index: int) -> TaskInfo:
-        settings = self._job.settings
+        number, count = self._subtask(node, index)
         return TaskInfo(
             node.name,
-            index=index,
-            parallelism=self._parallelism[node.id],
+            index=number,
+            parallelism=count,
             max_parallelism=self._key_groups(node),
-            job_parameters=settings.job_parameters,
+            job_parameters=self._job.settings.job_parameters,
         )
+
+    def _subtask(self, node: Node, index: int) -> tuple[int, int]:
+        """Return the number of an instance, as functions see it, and the number of instances."""
+        return index, self._parallelism[node.id]
 
     def _key_groups(self, node: Node) -> int:
         return node.max_parallelism or self._job.settings.max_parallelism or _KEY_GROUPS
@@ -394,13 +531,13 @@ class Wiring:
     def _channels(self, node: Node, position: int) -> list[Channel]:
         return [station.channel(position) for station in self._instances[node.id]]
 
-    def _key_by(self, node: KeyBy, index: int) -> StreamOperator:
+    def _key_by(self, node: KeyBy) -> StreamOperator:
         consumers = self._graph.consumers[node.id]
         channels = [self._channels(consumer, position) for consumer, position in consumers]
         watermark = _to_each([each.watermark for some in channels for each in some])
         # It sends elements by their keys itself, so its output takes watermarks only.
         out = Output(lambda _, __: None, {}, watermark)
-        return KeyByStation(out, node, channels, self._key_groups(node), self._task(node, index))
+        return KeyByStation(out, node, channels, self._key_groups(node))
 
 
 def _to_each(watermarks: list[Callable[[int], None]]) -> Callable[[int], None]:

@@ -13,7 +13,6 @@ many of these calls, so a call and a look-up less for each are worth the lines.
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
 from typing import Any, NamedTuple
@@ -21,19 +20,17 @@ from typing import Any, NamedTuple
 from pyflinklike._checks import is_int64
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike._messages import short_repr, shown_error
-from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.user_errors import hint, where_raised
 from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
+from pyflinklike.functions.metric_group import Increment
 from pyflinklike.pyflink._graph.nodes import KeyBy, Node, Partition, Partitioning
-from pyflinklike.pyflink._graph.sinks import SinkWriter
 from pyflinklike.pyflink._graph.watermarks import TimestampAssigner, WatermarkStrategy
 from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
-from pyflinklike.types.copies import as_given, copy_value
+from pyflinklike.types.copies import copy_value
 from pyflinklike.types.frozen_keys import key_group_of
 
 __all__ = [
     "Channel",
-    "CollectStation",
     "KeyByStation",
     "Output",
     "Send",
@@ -41,7 +38,6 @@ __all__ = [
     "SourceStation",
     "StreamOperator",
     "TimestampStation",
-    "WatermarkMaker",
     "converter_of",
     "forward",
     "guard",
@@ -87,33 +83,6 @@ class Output(NamedTuple):
     watermark: Callable[[int], None]
 
 
-class Gate:
-    """The channels of one input or of all inputs of an instance, and their least watermark.
-
-    Args:
-        on_watermark: Called with the least watermark in ms whenever it rises.
-    """
-
-    def __init__(self, on_watermark: Callable[[int], None]) -> None:
-        self._on_watermark = on_watermark
-        self._watermarks: list[int] = []
-        self.watermark = MIN_WATERMARK
-
-    def channel(self) -> Callable[[int], None]:
-        """Add a channel, and return the function that takes its watermarks."""
-        watermarks, number = self._watermarks, len(self._watermarks)
-        watermarks.append(MIN_WATERMARK)
-
-        def advance(watermark: int) -> None:
-            watermarks[number] = watermark
-            least = watermark if len(watermarks) == 1 else min(watermarks)
-            if least > self.watermark:
-                self.watermark = least
-                self._on_watermark(least)
-
-        return advance
-
-
 class StreamOperator:
     """An instance of a node; this class passes on all elements, as `Union` does.
 
@@ -122,8 +91,12 @@ class StreamOperator:
     """
 
     def __init__(self, out: Output) -> None:
-        self._gate = Gate(self._on_watermark)
         self._out = out
+        self._watermarks: list[int] = []
+        """The watermark of each channel; the instance's own watermark is the least one."""
+        self._watermark = MIN_WATERMARK
+        self.is_stopped = False
+        """Whether the job is stopped before its input ends.  Then timers stay for the next job."""
 
     def channel(self, position: int) -> Channel:
         """Add a channel to this instance for one sender.
@@ -131,7 +104,21 @@ class StreamOperator:
         Args:
             position: The number of the input, from 0.
         """
-        return Channel(self._element(position), self._gate.channel())
+        return Channel(self._element(position), self._watermark_channel())
+
+    def _watermark_channel(self) -> Callable[[int], None]:
+        """Return the function that takes the watermarks of a new channel."""
+        watermarks, number = self._watermarks, len(self._watermarks)
+        watermarks.append(MIN_WATERMARK)
+
+        def advance(watermark: int) -> None:
+            watermarks[number] = watermark
+            least = watermark if len(watermarks) == 1 else min(watermarks)
+            if least > self._watermark:
+                self._watermark = least
+                self._on_watermark(least)
+
+        return advance
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
         return self._out.main
@@ -145,8 +132,18 @@ class StreamOperator:
     def close(self) -> None:
         """Close the user's functions."""
 
+    def abandon(self) -> None:
+        """Close after a failure, without another error."""
+
+    def settle(self) -> None:
+        """Pass on all outputs that are held back."""
+
     def tick(self, now: int) -> None:
         """Take the new processing time, in ms."""
+
+    def take_metrics(self) -> list[Increment]:
+        """Return the counts of the user's metrics since the last call."""
+        return []
 
 
 def converter_of(type_info: TypeInformation) -> Converter | None:
@@ -279,12 +276,7 @@ def _in_turn(index: int, elements: list[Send]) -> Send:
 def _partition(node: Partition, index: int, elements: list[Send]) -> Send:
     how = node.how
     if how is Partitioning.BROADCAST:
-
-        def send_all(value: Any, timestamp: int | None) -> None:
-            for each in elements:
-                each(copy_value(value), timestamp)
-
-        return send_all
+        return to_all(elements)
     if how is Partitioning.CUSTOM:
         return _by_partitioner(node, elements)
     if how is Partitioning.GLOBAL:
@@ -328,7 +320,6 @@ class KeyByStation(StreamOperator):
         node: Has the key selector and the type of the keys.
         consumers: The channels to the instances of each consumer.
         key_groups: The number of key groups.
-        task: The task that this instance serves.
     """
 
     def __init__(
@@ -337,36 +328,23 @@ class KeyByStation(StreamOperator):
         node: KeyBy,
         consumers: Sequence[Sequence[Channel]],
         key_groups: int,
-        task: TaskInfo,
     ) -> None:
         super().__init__(out)
         self._selector = node.selector
         self._key_of = guard_call(node.selector.get_key, "the key selector")
         self._freeze, self._key_groups = node.key_type.freeze_key, key_groups
         self._sends = [self._to(channels) for channels in consumers]
-        self._task = task
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
-        key_of, freeze, sends = self._key_of, self._freeze, self._sends
-        if len(sends) == 1:
-            send = sends[0]
-
-            def one(value: Any, timestamp: int | None) -> None:
-                try:
-                    key = freeze(key_of(value))
-                except StateValueError as error:
-                    raise misfit(_KEY_MISFIT, error) from error
-                send(key, value, timestamp)
-
-            return one
+        key_of, freeze = self._key_of, self._freeze
+        send = self._sends[0] if len(self._sends) == 1 else _keyed_to_all(self._sends)
 
         def element(value: Any, timestamp: int | None) -> None:
             try:
                 key = freeze(key_of(value))
             except StateValueError as error:
                 raise misfit(_KEY_MISFIT, error) from error
-            for each in sends:
-                each(key, copy_value(value), timestamp)
+            send(key, value, timestamp)
 
         return element
 
@@ -398,6 +376,14 @@ class KeyByStation(StreamOperator):
         self._selector.close()
 
 
+def _keyed_to_all(sends: list[Keyed]) -> Keyed:
+    def send(key: Any, value: Any, timestamp: int | None) -> None:
+        for each in sends:
+            each(key, copy_value(value), timestamp)
+
+    return send
+
+
 def _without_key(element: Send) -> Keyed:
     return lambda _, value, timestamp: element(value, timestamp)
 
@@ -405,37 +391,10 @@ def _without_key(element: Send) -> Keyed:
 # Sources and watermarks
 
 
-class WatermarkMaker:
-    """Makes watermarks from the times of elements.
-
-    Args:
-        strategy: The rule for watermarks.
-        out: Takes the watermarks; it is not used for elements.
-    """
-
-    def __init__(self, strategy: WatermarkStrategy, out: Output) -> None:
-        self._watermark_after, self._out = strategy.watermark_after, out.watermark
-        self._greatest: int | None = None
-        self._last = MIN_WATERMARK
-
-    def note(self, timestamp: int | None) -> None:
-        """Note the time of an element, in ms."""
-        if timestamp is not None and (self._greatest is None or timestamp > self._greatest):
-            self._greatest = timestamp
-
-    def now(self) -> int | None:
-        """Return the watermark that follows from the elements so far, in ms; None for none."""
-        return None if self._greatest is None else self._watermark_after(self._greatest)
-
-    def emit(self) -> None:
-        """Send the watermark that follows from the elements so far, if it is later than the last."""
-        watermark = self.now()
-        if watermark is not None and watermark > self._last:
-            self._last = watermark
-            self._out(watermark)
+_TimeOf = Callable[[Any, "int | None"], "int | None"]
 
 
-def _assign_times(assigner: TimestampAssigner | None) -> Send | None:
+def _assign_times(assigner: TimestampAssigner | None) -> _TimeOf | None:
     """Return a function that takes an element and its time, and returns its new time."""
     if assigner is None:
         return None
@@ -452,10 +411,54 @@ def _assign_times(assigner: TimestampAssigner | None) -> Send | None:
             raise UserFunctionError(msg)
         return None if found == MIN_WATERMARK else found
 
-    return time_of  # type: ignore[return-value]
+    return time_of
 
 
-class SourceStation(StreamOperator):
+class TimestampStation(StreamOperator):
+    """Gives elements times, and makes watermarks from them; of the input only the last watermark passes.
+
+    Args:
+        out: Takes the elements and watermarks.
+        strategy: The rule for times and watermarks.
+    """
+
+    def __init__(self, out: Output, strategy: WatermarkStrategy) -> None:
+        super().__init__(out)
+        self.strategy = strategy
+        self._time_of = _assign_times(strategy.assigner)
+        self._greatest: int | None = None
+        self._last = MIN_WATERMARK
+
+    def _element(self, position: int) -> Send:  # noqa: ARG002
+        time_of, send = self._time_of, self._out.main
+
+        def element(value: Any, timestamp: int | None) -> None:
+            if time_of is not None:
+                timestamp = time_of(value, timestamp)
+            if timestamp is not None and (self._greatest is None or timestamp > self._greatest):
+                self._greatest = timestamp
+            send(value, timestamp)
+
+        return element
+
+    def find_watermark(self) -> int | None:
+        """Return the watermark that follows from the elements so far, in ms; None for none."""
+        return None if self._greatest is None else self.strategy.watermark_after(self._greatest)
+
+    def emit_watermark(self) -> None:
+        """Send the watermark that follows from the elements so far, if it is later than the last."""
+        watermark = self.find_watermark()
+        if watermark is not None and watermark > self._last:
+            self._last = watermark
+            self._out.watermark(watermark)
+
+    def _on_watermark(self, watermark: int) -> None:
+        # The others belong to times that the elements had before.
+        if watermark == MAX_WATERMARK:
+            self._out.watermark(watermark)
+
+
+class SourceStation(TimestampStation):
     """Reads its share of a source.
 
     Args:
@@ -467,26 +470,16 @@ class SourceStation(StreamOperator):
     def __init__(
         self, out: Output, elements: Iterator[tuple[Any, int | None]], strategy: WatermarkStrategy
     ) -> None:
-        super().__init__(out)
-        self.maker = WatermarkMaker(strategy, out)
-        self.alignment = strategy.alignment
-        self._elements = elements
-        self._time_of: Any = _assign_times(strategy.assigner)
+        super().__init__(out, strategy)
+        self._elements, self._take = elements, self._element(0)
 
     def step(self) -> bool:
         """Read one element, and return whether there was one."""
         for value, timestamp in self._elements:
-            self.take(value, timestamp)
+            self._take(value, timestamp)
             return True
         self.end()
         return False
-
-    def take(self, value: Any, timestamp: int | None) -> None:
-        """Take in an element with the time that the source gives it, in ms, or None."""
-        if self._time_of is not None:
-            timestamp = self._time_of(value, timestamp)
-        self.maker.note(timestamp)
-        self._out.main(value, timestamp)
 
     def take_all(self, elements: Iterable[tuple[Any, int | None]]) -> None:
         """Take in many elements, in order.
@@ -494,46 +487,13 @@ class SourceStation(StreamOperator):
         Args:
             elements: The elements with the times that the source gives them, in ms, or None.
         """
-        time_of, note, send = self._time_of, self.maker.note, self._out.main
-        for value, given in elements:
-            timestamp = given if time_of is None else time_of(value, given)
-            if timestamp is not None:
-                note(timestamp)
-            send(value, timestamp)
+        take = self._take
+        for value, timestamp in elements:
+            take(value, timestamp)
 
     def end(self) -> None:
         """End the input, by the watermark above all others."""
         self._out.watermark(MAX_WATERMARK)
-
-
-class TimestampStation(StreamOperator):
-    """Gives elements other times; only the last watermark of the input passes, which ends it.
-
-    Args:
-        out: Takes the elements and watermarks.
-        strategy: The rule for times and watermarks.
-    """
-
-    def __init__(self, out: Output, strategy: WatermarkStrategy) -> None:
-        super().__init__(out)
-        self.maker = WatermarkMaker(strategy, out)
-        self._time_of: Any = _assign_times(strategy.assigner)
-
-    def _element(self, position: int) -> Send:  # noqa: ARG002
-        time_of, note, send = self._time_of, self.maker.note, self._out.main
-
-        def element(value: Any, timestamp: int | None) -> None:
-            if time_of is not None:
-                timestamp = time_of(value, timestamp)
-            note(timestamp)
-            send(value, timestamp)
-
-        return element
-
-    def _on_watermark(self, watermark: int) -> None:
-        # The others belong to times that the elements had before.
-        if watermark == MAX_WATERMARK:
-            self._out.watermark(watermark)
 
 
 # Sinks
@@ -545,27 +505,15 @@ def nowhere() -> Output:
 
 
 class SinkStation(StreamOperator):
-    """Writes elements to a sink."""
-
-    def __init__(self, writer: SinkWriter) -> None:
-        super().__init__(nowhere())
-        self.writer = writer
-
-    def _element(self, position: int) -> Send:  # noqa: ARG002
-        return self.writer.write
-
-
-class CollectStation(StreamOperator):
-    """Keeps elements for the program.
+    """Gives elements to a sink.
 
     Args:
-        collected: The queue to which the elements are added.
+        write: Takes an element with its time.
     """
 
-    def __init__(self, collected: deque[Any]) -> None:
+    def __init__(self, write: Send) -> None:
         super().__init__(nowhere())
-        self._collected = collected
+        self._write = write
 
     def _element(self, position: int) -> Send:  # noqa: ARG002
-        append = self._collected.append
-        return lambda value, _: append(as_given(value))
+        return self._write

@@ -18,8 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyflinklike._messages import short_repr
 from pyflinklike.aggregations._element_types import element_type
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
-from pyflinklike.pyflink._graph.generated_source import DataGeneratorSource
-from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.pyflink._graph.sources import DataGeneratorSource, Source
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.event_time import check_event_time, has_watermark
@@ -150,10 +149,7 @@ class _RateSource(FrameSource):
 
     source: DataGeneratorSource
 
-    @property
-    def is_bounded(self) -> bool:
-        """False: numbers have no end."""
-        return False
+    is_bounded = False
 
     def is_frame(self, *, is_streaming: bool) -> bool:
         """Return whether the job is in streaming mode."""
@@ -240,20 +236,9 @@ class DataFrameSource(FrameSource):
         """The type of the rows."""
         return self.row_type
 
-    @property
-    def parallelism(self) -> int | None:
-        """1: if Spark does not read it, the driver does."""
-        return 1
-
-    @property
-    def is_read_alike(self) -> bool:
-        """False: Spark may give rows in another order each time."""
-        return False
-
-    @property
-    def is_read_anywhere(self) -> bool:
-        """False: workers have no DataFrames."""
-        return False
+    parallelism = 1  # if Spark does not read it, the driver does
+    is_read_alike = False  # Spark may give rows in another order each time
+    is_read_anywhere = False  # workers have no DataFrames
 
     def is_frame(self, *, is_streaming: bool) -> bool:
         """Return whether job and DataFrame have the same mode; if not, the driver reads the DataFrame."""
@@ -304,5 +289,5 @@ class DataFrameSource(FrameSource):
             yield pa.RecordBatch.from_arrays([cell], names=["elements"])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = self.row_type, self.time_zone, self.event_time, self.make_rows, self.is_batch
-        return DataFrameSource, parts
+        *parts, _ = attrs.astuple(self, recurse=False)
+        return DataFrameSource, tuple(parts)

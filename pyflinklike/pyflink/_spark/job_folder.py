@@ -43,12 +43,12 @@ from urllib.parse import unquote
 import attrs
 
 from pyflinklike.errors import CorruptStateError, SparkSetupError
-from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobSettings
-from pyflinklike.pyflink._graph.job_savepoint import class_of, savepoint_id
-from pyflinklike.pyflink._graph.ledger import Ledger
+from pyflinklike.pyflink._graph.job_savepoint import class_of, savepoint_id, source_of
 from pyflinklike.pyflink._graph.nodes import FromSource, Node
+from pyflinklike.pyflink._graph.sources import HybridSource
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
+from pyflinklike.pyflink._spark.results import Ledger
 from pyflinklike.state_processor._checkpoints.folder_lock import Driver, FolderLock, lock_folder
 from pyflinklike.state_processor._checkpoints.job_at_rest import (
     FEED_KIND,
@@ -66,6 +66,7 @@ from pyflinklike.state_processor._folders.folder_paths import (
 )
 from pyflinklike.state_processor._folders.hadoop_files import is_remote_address
 from pyflinklike.state_processor._savepoints.history_parts import read_manifest
+from pyflinklike.state_processor._savepoints.saved_job import SavedJobOperator, SavedSource
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
@@ -125,6 +126,8 @@ class JobFolder:
         )
         self.signals = self.path if isinstance(self.path, Path) else new_folder(None)
         """The folder, on this machine, of the files that Spark's sources ask for."""
+        self.checkpoint, self.watermark = self.path / "checkpoint", self.path / "watermark.json"
+        self._outputs = self.path / "outputs.json"
         try:
             if isinstance(self.path, RemotePath):
                 self.path.finish_removal()
@@ -146,11 +149,6 @@ class JobFolder:
         assert self._begun is not None
         return str(self._begun["token"])
 
-    @property
-    def checkpoint(self) -> FolderPath:
-        """Spark's checkpoint."""
-        return self.path / "checkpoint"
-
     def source(self, position: int) -> FolderPath:
         """Return the folder with the rows of a source.
 
@@ -166,11 +164,6 @@ class JobFolder:
             position: The position among all sources of the job, from 0.
         """
         return self.signals / "sources" / str(position)
-
-    @property
-    def watermark(self) -> FolderPath:
-        """The file of the watermark that the driver makes."""
-        return self.path / "watermark.json"
 
     def facts(self, facts: SessionFacts) -> SessionFacts:
         """Return the facts with which the job began, since a later session must keep to them.
@@ -242,10 +235,6 @@ class JobFolder:
                     former = os.path.normpath(found[1])
                     return here if former == os.path.normpath(here) else former
         return None
-
-    @property
-    def _outputs(self) -> FolderPath:
-        return self.path / "outputs.json"
 
     def _refuse_gaps(self, identity: JobIdentity) -> None:
         """Check that no part of the folder was removed, or restored alone.
@@ -440,50 +429,23 @@ _FEED = (
 )
 
 
-@attrs.frozen
-class JobSource:
-    """The identity of a source.
+def _is_same_source(one: SavedSource, other: SavedSource) -> bool:
+    """Return whether a source may go on as another one.
 
-    Args:
-        uid: The uid that the program gives, or None.
-        kind: The name of the source's class.
-        what: The paths, topics or columns that it reads.
-        is_bounded: Whether the source ends.
+    A bounded source wrote all its rows and its end when the job began, while an unbounded one looks for more.
+    So neither can go on as the other.
     """
-
-    uid: str | None
-    kind: str
-    what: str
-    is_bounded: bool
-
-    def __str__(self) -> str:
-        named = f"source {self.uid!r}, {self.what}" if self.uid else self.what
-        return named if self.is_bounded else f"{named} (without an end)"
-
-    def is_same(self, other: JobSource) -> bool:
-        """Return whether it is the same source: by the uids, or else by what both read.
-
-        A bounded source wrote all its rows and its end when the job began, while an unbounded one
-        looks for more.  So neither can go on as the other.
-        """
-        if (self.is_bounded, self.kind) != (other.is_bounded, other.kind):
-            return False
-        # A program may add uids to a job that has begun without them.
-        has_uids = bool(self.uid and other.uid)
-        if has_uids and self.uid != other.uid:
-            return False
-        # The position of a HybridSource names its sources by their numbers.
-        return (has_uids and self.kind != HybridSource.__name__) or self.what == other.what
+    if (one.is_bounded, one.kind) != (other.is_bounded, other.kind):
+        return False
+    # The position of a HybridSource names its sources by their numbers.
+    return one.is_same(other) and (one.kind != HybridSource.__name__ or one.what == other.what)
 
 
 @attrs.frozen
-class JobOperator:
+class JobOperator(SavedJobOperator):
     """The identity of a keyed operator.
 
     Args:
-        name: The name of its state.
-        uid: The uid that the program gives, or None.
-        function: The qualified name of the class of its function.
         key_type: The `repr` of the type of its keys.
         max_parallelism: The number of key groups.
         depth: The level of the operator: the most keyed operators that an element passes up to and including
@@ -491,9 +453,6 @@ class JobOperator:
         has_own_time: Whether it has reassigned timestamps: times that are assigned after another operator.
     """
 
-    name: str
-    uid: str | None
-    function: str
     key_type: str
     max_parallelism: int
     depth: int
@@ -527,7 +486,7 @@ class JobIdentity:
         timers: "event time" or "processing time": the time by which Spark wakes all operators.
     """
 
-    sources: tuple[JobSource, ...]
+    sources: tuple[SavedSource, ...]
     operators: tuple[JobOperator, ...]
     timers: str
 
@@ -542,14 +501,14 @@ class JobIdentity:
         return len(self.sources) - self.is_fed
 
     def to_json(self) -> dict[str, Any]:
-        """Return values that JSON can write."""
-        return attrs.asdict(self)
+        """Return values that JSON can write, without the positions of sources."""
+        return attrs.asdict(self, filter=lambda field, _: field.name not in ("position", "reason"))
 
     @classmethod
     def from_json(cls, contents: dict[str, Any]) -> JobIdentity:
         """Restore what `to_json` returned."""
         return cls(
-            tuple(JobSource(**each) for each in contents["sources"]),
+            tuple(SavedSource(**each) for each in contents["sources"]),
             tuple(JobOperator(**each) for each in contents["operators"]),
             contents["timers"],
         )
@@ -558,24 +517,16 @@ class JobIdentity:
 def identity_of(steps: JobSteps) -> JobIdentity:
     """Return the identity of a job."""
     graph = steps.job.graph
-    sources = tuple(
-        JobSource(
-            node.uid, type(node.source).__name__, node.source.identity, node.source.is_bounded
-        )
-        for node in graph.of_kind(FromSource)
-    )
+    sources = tuple(map(source_of, graph.of_kind(FromSource)))
     if steps.is_fed:
-        sources += (JobSource(None, FEED_KIND, _FEED, False),)
+        sources += (SavedSource(None, FEED_KIND, _FEED, False),)
     operators = tuple(
         _operator(steps, graph.nodes[number], stage.number)
         for stage in steps.stages[1:]
         for number in stage.entrances
     )
-    return JobIdentity(sources, operators, _timers(steps))
-
-
-def _timers(steps: JobSteps) -> str:
-    return "event time" if steps.time_mode.passes_watermark else "processing time"
+    timers = "event time" if steps.time_mode.passes_watermark else "processing time"
+    return JobIdentity(sources, operators, timers)
 
 
 def _operator(steps: JobSteps, node: Node, depth: int) -> JobOperator:
@@ -613,14 +564,23 @@ def refuse_changes(former: JobIdentity, now: JobIdentity, folder: str) -> None:
 
 
 def _changes(former: JobIdentity, now: JobIdentity) -> Iterator[str]:
-    pairs = [*zip_longest(former.sources, now.sources)]
-    both: list[tuple[Any, Any]] = [*pairs, *zip_longest(former.operators, now.operators)]
-    for one, other in both:
+    sources = zip_longest(former.sources, now.sources)
+    operators = zip_longest(former.operators, now.operators)
+    both: Any = [(_is_same_source, *each) for each in sources]
+    both += [(JobOperator.is_same, *each) for each in operators]
+    for is_same, one, other in both:
         if one is None:
-            yield f"{other} where there was none"
+            yield f"{_shown(other)} where there was none"
         elif other is None:
-            yield f"none where there was {one}"
-        elif not one.is_same(other):
-            yield f"{other} where there was {one}"
+            yield f"none where there was {_shown(one)}"
+        elif not is_same(one, other):
+            yield f"{_shown(other)} where there was {_shown(one)}"
     if former.timers != now.timers:
         yield f"keyed operators that wake by {now.timers}, and by {former.timers} before"
+
+
+def _shown(part: SavedSource | JobOperator) -> str:
+    if isinstance(part, JobOperator):
+        return str(part)
+    named = str(part) if part.uid else part.what
+    return named if part.is_bounded else f"{named} (without an end)"

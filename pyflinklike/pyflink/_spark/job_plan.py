@@ -2,28 +2,33 @@
 """The plan of a job: one line of stages and keyed operators, in tasks and as DataFrames.
 
 `JobSteps` makes the functions that tasks run; `job_frame` puts them together as a DataFrame.
+
+Executors read the state with which keyed operators begin from a savepoint, as they do for a stream of DataFrames.
+Only the key groups differ: the key group of an element of a job follows from the bytes of its frozen key, so
+Python computes it, not Spark.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import count
 from typing import Any
 
 import attrs
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
 
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.functions.process_functions import refuse_checkpointed_function
 from pyflinklike.pyflink._graph.job import Job, JobGraph
-from pyflinklike.pyflink._graph.job_metrics import find_counting_nodes
+from pyflinklike.pyflink._graph.job_run import find_counting_nodes
 from pyflinklike.pyflink._graph.job_savepoint import JobBeginning
 from pyflinklike.pyflink._graph.nodes import KeyBy, Node, TwoInputs, WithBroadcast
 from pyflinklike.pyflink._local.keyed_stream_operators import function_of
-from pyflinklike.pyflink._spark.job_initial_state import begin_operators
 from pyflinklike.pyflink._spark.keyed_stages import (
     BroadcastObjectReader,
     ObjectLayout,
@@ -35,8 +40,9 @@ from pyflinklike.pyflink._spark.stage_outputs import (
     RESULT_SCHEMA,
     ROW_SCHEMA,
     Outlets,
+    Target,
 )
-from pyflinklike.pyflink._spark.stage_task import StageTask, Target, sides_read
+from pyflinklike.pyflink._spark.stage_task import StageTask, sides_read
 from pyflinklike.pyflink._spark.stages import (
     PythonStage,
     find_own_times,
@@ -54,7 +60,14 @@ from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, with_batch_time
+from pyflinklike.state_processor._checkpoints.group_job import map_frame
+from pyflinklike.state_processor._edits.saved_files import read_saved_frames
+from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._savepoints.savepoint_directory import check_fit
+from pyflinklike.state_processor._spark.initial_state import initial_frame, stay_in_group
 from pyflinklike.types import TypeInformation, Types
+from pyflinklike.types.catalog import type_of
+from pyflinklike.types.frozen_keys import key_group_of
 
 __all__ = ["JobSteps", "SessionFacts", "job_frame"]
 
@@ -93,7 +106,7 @@ def job_frame(
             initial = None
             if beginning is not None:
                 spark, nodes = frame.sparkSession, stage.entrances
-                plans, initial = begin_operators(spark, nodes, plans, beginning)
+                plans, initial = _begin_operators(spark, nodes, plans, beginning)
             results = _on_stream(frame, plans, before, steps.shown_names, initial)
             # If more operators follow, their host calls the stage to pack records.
             frame = results if stage.following else _last_stage(steps, steps.task(stage), results)
@@ -231,29 +244,24 @@ class JobSteps:
 
     def task(self, stage: PythonStage) -> StageTask:
         """Return the function of a stage for tasks."""
-        settings, tasks = self.job.settings, self._facts.partitions
-        if not stage.following:
-            outlets = Outlets(self.job.graph.sinks, self.output_name, settings.parallelism)
-            return StageTask(
-                stage, settings, tasks, (), self.is_streaming, outlets, counting=self.counting
-            )
-        targets = tuple(
-            self._target(self.job.graph.nodes[number], place)
-            for place, number in enumerate(stage.following)
+        job, settings = self.job, self.job.settings
+        targets = (
+            self._target(job.graph.nodes[number], at) for at, number in enumerate(stage.following)
         )
-        tells_splits = self.is_fed and stage.number == 0
+        is_last = not stage.following
+        outlets = Outlets(job.graph.sinks, self.output_name, settings.parallelism)
         return StageTask(
             stage,
             settings,
-            tasks,
-            targets,
+            self._facts.partitions,
+            tuple(targets),
             self.is_streaming,
-            tells_splits=tells_splits,
+            outlets if is_last else Outlets(),
+            tells_splits=self.is_fed and stage.number == 0 and not is_last,
             counting=self.counting,
         )
 
     def _target(self, node: Node, place: int) -> Target:
-        options = self._has_keys(node), isinstance(node, WithBroadcast)
         # Spark does not know the watermark of reassigned timestamps, so it calls no key group for it.
         own_time = self.own_times.get(node.id)
         calls_all_key_groups = self.calls_all_key_groups and registers_processing_timers(node)
@@ -261,7 +269,8 @@ class JobSteps:
             node.id,
             place,
             self.key_groups(node),
-            *options,
+            self._keys(node) is not None,
+            isinstance(node, WithBroadcast),
             calls_all_key_groups=calls_all_key_groups or own_time is not None,
             own_time=own_time,
         )
@@ -298,7 +307,12 @@ class JobSteps:
             function=function,
             state_backend=self._backend,
             key_type=self.key_type(node),
-            task=self._task_info(node, name),
+            task=TaskInfo(
+                name,
+                parallelism=self._facts.partitions,
+                max_parallelism=self.key_groups(node),
+                job_parameters=dict(self.job.settings.job_parameters),
+            ),
             time_mode=self.time_mode,
             reader=self._reader(node, packer),
             layout=ObjectLayout(sides_read(stage, node.id)),  # type: ignore[arg-type]
@@ -323,16 +337,16 @@ class JobSteps:
     def _reader(self, node: Node, packer: StageTask) -> ObjectReader:
         facts = self.key_type(node), self._facts.time_zone, packer
         if isinstance(node, WithBroadcast):
-            return BroadcastObjectReader(*facts, has_keys=self._has_keys(node))
+            return BroadcastObjectReader(*facts, has_keys=self._keys(node) is not None)
         return ObjectReader(*facts, has_two_inputs=isinstance(node, TwoInputs))
 
     def key_type(self, node: Node) -> TypeInformation:
         """Return the type of the keys of an operator; LONG if its elements have no keys."""
-        keys = self.job.graph.nodes[node.inputs[0]]
-        return keys.key_type if isinstance(keys, KeyBy) else Types.LONG()
+        keys = self._keys(node)
+        return Types.LONG() if keys is None else keys.key_type
 
-    def _has_keys(self, node: Node) -> bool:
-        return isinstance(self.job.graph.nodes[node.inputs[0]], KeyBy)
+    def _keys(self, node: Node) -> KeyBy | None:
+        return self.job.graph.keys_of(node)
 
     def _packer(self, before: PythonStage) -> StageTask:
         """Return the stage that packs records for operators.
@@ -346,19 +360,11 @@ class JobSteps:
         empty = attrs.evolve(before, graph=JobGraph({}), entrances=(), inner=frozenset())
         return attrs.evolve(task, stage=empty)
 
-    def _task_info(self, node: Node, name: str) -> TaskInfo:
-        return TaskInfo(
-            name,
-            parallelism=self._facts.partitions,
-            max_parallelism=self.key_groups(node),
-            job_parameters=dict(self.job.settings.job_parameters),
-        )
-
     def key_groups(self, node: Node) -> int:
         """Return the number of key groups of a keyed operator."""
         asked = node.max_parallelism or self.job.settings.max_parallelism
-        default = self._facts.max_parallelism if self._has_keys(node) else self._facts.partitions
-        return asked or default
+        has_keys = self._keys(node) is not None
+        return asked or (self._facts.max_parallelism if has_keys else self._facts.partitions)
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -366,3 +372,75 @@ def _free(name: str, taken: set[str]) -> str:
     if name not in taken:
         return name
     return next(each for each in (f"{name}-{number}" for number in count(2)) if each not in taken)
+
+
+# The state of a savepoint
+
+
+def _begin_operators(
+    spark: SparkSession, nodes: Sequence[int], plans: Sequence[Plan], beginning: JobBeginning
+) -> tuple[list[Plan], DataFrame | None]:
+    """Return plans of operators that share a state operator, and the state with which they begin.
+
+    Args:
+        spark: The session that runs the job.
+        nodes: The numbers of the operators' nodes, in the order of their operator indexes.
+        plans: The plans, in the same order.
+        beginning: The parts of the savepoint for the job.
+
+    Returns:
+        The plans with the declarations of the saved states, and rows as a host takes them; None if no
+        operator has state in the savepoint.
+
+    Raises:
+        CorruptStateError: A file of the savepoint is missing or was changed.
+        IncompatibleStateError: The state of a key group would have to be divided.
+        SparkSetupError: The savepoint holds timers that the operator could not fire.
+    """
+    begun, frames = list(plans), []
+    where = beginning.directory.location.where
+    for place, (number, plan) in enumerate(zip(nodes, plans)):
+        saved = beginning.operators.get(number)
+        if saved is None:
+            continue
+        groups, refused = plan.task.max_parallelism, plan.timer_refusals()
+        check_fit(saved.record, saved.domains, groups, refused, where)
+        begun[place] = attrs.evolve(plan, saved=saved.record.states)
+        found = read_saved_frames(spark, beginning.directory, saved.uid)
+        keys = _JobKeys(KeyColumns.of(found.record), groups)
+        frames.append(initial_frame(found, keys, place))
+    return begun, reduce(DataFrame.unionAll, frames) if frames else None
+
+
+@attrs.frozen
+class _JobKeys:
+    """The keys of a job's operator: `KeyLayout`.
+
+    Args:
+        columns: The key columns of the savepoint.
+        max_parallelism: The number of key groups of the job.
+    """
+
+    columns: KeyColumns
+    max_parallelism: int
+
+    def with_group(self, frame: DataFrame, *, by_key: bool) -> DataFrame:
+        """Add to rows the key group to which the job sends the elements of their keys."""
+        if not by_key:
+            return stay_in_group(frame)
+        schema = st.StructType([*frame.schema.fields, st.StructField(KEY_GROUP, st.IntegerType())])
+        return map_frame(frame, self._add_groups, schema)
+
+    def _add_groups(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # `begin_with` has checked that this is the job's own type of keys.
+        key_type = type_of(self.columns.signature)
+        # A key has as many rows as its map has entries, and a key group costs microseconds.
+        known: dict[Hashable, int] = {}
+        for batch in batches:
+            stored = self.columns.store([batch.column(name) for name in self.columns.names])
+            groups = []
+            for key in key_type.from_arrow(stored):
+                if key not in known:
+                    known[key] = key_group_of(key, self.max_parallelism)
+                groups.append(known[key])
+            yield batch.append_column(KEY_GROUP, pa.array(groups, pa.int32()))

@@ -13,83 +13,64 @@ these steps, so that a driver may be killed between any two of them:
 After a kill before step 3 Spark runs the micro-batch again, and its results are written.  After a kill between
 3 and 5 it also runs again, but the ledger knows its number, so its results are dropped.
 
-If Spark cannot run a step of a job, the job is refused when it starts, and the error names the step.
+A job may also end in a DataFrame, which a query of the user runs.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Generator, Iterator, Mapping
+import atexit
+import pickle
+import shutil
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from pyspark.sql.utils import is_remote
 
 from pyflinklike._clock import wall_clock
-from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import SparkSetupError
-from pyflinklike.pyflink._graph.hybrid_source import HybridSource
-from pyflinklike.pyflink._graph.job import Job, JobSettings
-from pyflinklike.pyflink._graph.job_run import DrivenRun, JobRun, JobStatus, SavepointRequest
+from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._graph.job_run import JobRun, JobStatus, SavepointRequest
 from pyflinklike.pyflink._graph.job_savepoint import begin_with
-from pyflinklike.pyflink._graph.ledger import Ledger
-from pyflinklike.pyflink._graph.nodes import (
-    FromSource,
-    KeyBy,
-    KeyedFold,
-    Node,
-    Partition,
-    Partitioning,
-    ToSink,
+from pyflinklike.pyflink._graph.nodes import FromSource
+from pyflinklike.pyflink._spark.job_folder import JobFolder, identity_of, new_folder
+from pyflinklike.pyflink._spark.job_plan import JobSteps, job_frame
+from pyflinklike.pyflink._spark.job_session import (
+    backend_of,
+    facts_of,
+    prepare_session,
+    refuse_work_of_the_driver,
+    steps_of,
+    with_partitions,
 )
-from pyflinklike.pyflink._graph.sources import Source
-from pyflinklike.pyflink._spark.data_frame_source import frame_source
-from pyflinklike.pyflink._spark.job_folder import JobFolder, identity_of
-from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts, job_frame
-from pyflinklike.pyflink._spark.results import Handover, ResultBatch, Results
-from pyflinklike.pyflink._spark.shipped_files import ship_files
-from pyflinklike.pyflink._spark.stages import (
-    PythonStage,
-    find_watermark_makers,
-    has_processing_timers,
-    is_keyed,
-    needs_ticks,
-    stages_of,
-)
-from pyflinklike.pyflink._spark.stream_sources import StreamSource, batch_frame, last_frame_source
-from pyflinklike.pyflink._spark.watermark_feed import WatermarkFeed, has_idleness, needs_feed
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.pyflink._spark.results import Handover, Ledger, ResultBatch, Results
+from pyflinklike.pyflink._spark.stream_sources import StreamSource, batch_frame
+from pyflinklike.pyflink._spark.watermark_feed import WatermarkFeed, needs_feed
+from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._host.spark_failures import error_of
-from pyflinklike.spark._plan.process_options import check_backend
+from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.requirements import packages_checked
-from pyflinklike.spark._plan.session import (
-    check_watermark_policy,
-    max_parallelism_for,
-    partitions_of,
-    prepare_workers,
-    time_zone_of,
-)
+from pyflinklike.spark._plan.session import time_zone_of
+from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
+from pyflinklike.spark._wire.schema import output_schema
 from pyflinklike.state_processor._checkpoints.folder_lock import driver_of
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._edits.saved_files import save_checkpoint
 from pyflinklike.state_processor._folders.folder_paths import FolderPath
-from pyflinklike.state_processor._folders.hadoop_files import folder_path, for_spark
+from pyflinklike.state_processor._folders.hadoop_files import (
+    folder_path,
+    for_spark,
+    is_remote_address,
+    temporary_folder,
+)
+from pyflinklike.types import RowTypeInfo, TupleTypeInfo
 
-__all__ = [
-    "backend_of",
-    "frame_of_batch",
-    "frame_of_stream",
-    "prepare_session",
-    "refuse_what_is_missing",
-    "start",
-    "steps_of",
-]
+__all__ = ["data_frame", "start"]
 
 
 def start(job: Job) -> JobRun:
@@ -103,63 +84,34 @@ def start(job: Job) -> JobRun:
     return BatchRun(job, spark) if job.settings.is_batch else StreamRun(job, spark)
 
 
-def prepare_session(job: Job) -> SparkSession:
-    """Return the session for a job, and ship the job's files to its workers.
-
-    Raises:
-        SparkSetupError: The job cannot run on Spark, or the session is one of Spark Connect.
-    """
-    refuse_what_is_missing(job)
-    warn_of_timers(job)
-    if is_remote():
-        msg = (
-            "jobs of the DataStream API need a classic session on Spark, got one of Spark Connect; "
-            "submit the program to the cluster, or set execution.target to local"
-        )
-        raise SparkSetupError(msg)
-    spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-    if not job.settings.is_batch and len(list(job.graph.of_kind(FromSource))) > 1:
-        check_watermark_policy(spark)
-    ship_files(spark, job.settings.python_files)
-    prepare_workers(spark)
-    return spark
-
-
-def frame_of_batch(steps: JobSteps, spark: SparkSession) -> DataFrame:
+def _frame_of_batch(steps: JobSteps, spark: SparkSession) -> DataFrame:
     """Return the results of a job in batch mode: rows of the number of a sink and a pickle of records."""
     nodes, settings = steps.job.graph.of_kind(FromSource), steps.job.settings
     return job_frame(steps, {node.id: batch_frame(spark, node, settings) for node in nodes})
 
 
-def steps_of(job: Job, spark: SparkSession) -> JobSteps:
-    """Return the steps of a job for a session."""
-    return JobSteps(job, facts_of(spark, job.settings), backend_of(job))
-
-
-class BatchRun(DrivenRun):
+class BatchRun(JobRun):
     """A job in batch mode on Spark, which works only while the program asks for its results."""
 
     def __init__(self, job: Job, spark: SparkSession) -> None:
         self._steps, self._spark = steps_of(job, spark), spark
         self._steps.tell_counts()
         self._results = Results(job)
-        super().__init__(self._results.collected)
+        super().__init__(self._results.collected, self._results.metrics)
 
     def _run(self) -> Generator[None, None, None]:
         """Do all the work; yield after each row of results."""
         with errors_as_ours():
-            frame = frame_of_batch(self._steps, self._spark)
+            frame = _frame_of_batch(self._steps, self._spark)
             # If tasks write, `collect`: an iterator would run the partitions one after the other.
             rows = frame.collect() if self._results.are_small else frame.toLocalIterator()
             for row in rows:
                 self._results.add([(row[0], row[1])])
                 yield
+
+    def _finish(self, *, is_stopped: bool) -> None:  # noqa: ARG002
         self._results.finish()
         self._results.remove_unfinished(self._steps.output_name)
-
-    def metrics(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the metrics of functions and keyed operators, over all tasks."""
-        return self._results.metrics.reports()
 
     def _abandon(self) -> None:
         self._results.abandon()
@@ -169,63 +121,7 @@ class BatchRun(DrivenRun):
 _PATIENCE_SECONDS = 0.05  # how soon a cancelled job or an ended query is noticed
 
 
-def frame_of_stream(
-    job: Job, spark: SparkSession, folder: FolderPath, metric_names: set[str]
-) -> DataFrame:
-    """Return the results of a job in streaming mode as a stream of rows as in batch mode.
-
-    Args:
-        job: The job, in streaming mode.
-        spark: The session that runs the query.
-        folder: An empty folder for the files of the job's sources.
-        metric_names: Names of metrics that may come into the same query; the job's names are added.
-
-    Raises:
-        SparkSetupError: The job needs work of the driver while the query runs.
-    """
-    _refuse_work_of_the_driver(job)
-    frames = {}
-    for node in job.graph.of_kind(FromSource):
-        source = StreamSource(node, job.settings_of(node), folder / f"source-{node.id}")
-        frames[node.id] = source.frame(spark)
-    # The query is the user's, and has the partitions of its session.
-    settings = attrs.evolve(job.settings, parallelism=None)
-    steps = JobSteps(job, facts_of(spark, settings), backend_of(job))
-    steps.tell_apart(metric_names)
-    return job_frame(steps, frames)
-
-
-def _refuse_work_of_the_driver(job: Job) -> None:
-    """Check that a job needs no work of the driver while the user's own query runs it."""
-    for node in job.graph.of_kind(FromSource):
-        if node.source.discovery_milliseconds is not None:
-            msg = (
-                "to_data_frame takes sources that end and DataFrames, got one that looks for files, "
-                f"{node.name!r}; read them with spark.readStream and from_data_frame, or execute the job"
-            )
-            raise SparkSetupError(msg)
-        if last_frame_source(node.source) is not None:
-            msg = (
-                "to_data_frame cannot let the last of several sources begin, got a HybridSource "
-                f"that does not end, {node.name!r}; execute the job, or unite its sources with union"
-            )
-            raise SparkSetupError(msg)
-    if needs_ticks(job.graph):
-        msg = (
-            "to_data_frame lets Spark wake the query, by one of the two times only, got processing-time "
-            "timers beside event times; leave out event times and watermark strategies, or execute the job "
-            "with a sink"
-        )
-        raise SparkSetupError(msg)
-    if not job.graph.is_bounded and has_idleness(stages_of(job.graph)[0]):
-        msg = (
-            "to_data_frame lets Spark make the watermark, which does not leave idle inputs out, got "
-            "with_idleness; leave it out, or execute the job with a sink"
-        )
-        raise SparkSetupError(msg)
-
-
-class StreamRun(DrivenRun):
+class StreamRun(JobRun):
     """A job in streaming mode on Spark.
 
     Its results come to this process micro-batch by micro-batch.  If the job has a checkpoint directory or
@@ -257,7 +153,7 @@ class StreamRun(DrivenRun):
         except BaseException:
             self._folder.leave(is_over=False)
             raise
-        super().__init__(self._results.collected)
+        super().__init__(self._results.collected, self._results.metrics)
 
     def _begin(self) -> None:
         """Check, before anything runs, that the program is the one that the folder belongs to."""
@@ -299,9 +195,6 @@ class StreamRun(DrivenRun):
         """Do all the work; yield after each micro-batch, and often while there is none."""
         with errors_as_ours():
             yield from self._batches()
-        self._results.finish()
-        self._results.remove_unfinished(self._steps.output_name)
-        self._folder.leave(is_over=True)
 
     def _batches(self) -> Generator[None, None, None]:
         self._look()
@@ -379,7 +272,7 @@ class StreamRun(DrivenRun):
             return True
         return not self._has_batch and self._folder.last_commit >= self._last_written
 
-    def _finish_early(self) -> None:
+    def _finish(self, *, is_stopped: bool) -> None:  # noqa: ARG002
         self._results.finish()
         self._results.remove_unfinished(self._steps.output_name)
         self._folder.leave(is_over=True)
@@ -434,132 +327,6 @@ class StreamRun(DrivenRun):
         self._folder.leave(is_over=is_cancelled and self._job.settings.is_dropped_when_cancelled)
 
 
-_REMEDY = "set execution.target to local"
-_ON_ALL_WAYS = (
-    "assign times and watermarks after the union of all ways, or before the first keyed operator; or set "
-    "execution.target to local"
-)
-_AFTER_THE_OTHER = (
-    "Spark begins to read all streams of a query at once, and only a KafkaSource can wait (PySpark 4.2): bound "
-    "it, read a topic or new files last, or unite the sources with union if their order does not matter"
-)
-
-
-def refuse_what_is_missing(job: Job) -> None:
-    """Check that Spark can run a job.
-
-    Raises:
-        SparkSetupError: The job has a step that this host does not run; the message names it.
-    """
-    for node, what, remedy in _find_missing(job):
-        msg = f"{what} of the DataStream API {_runs_not(job)}, got {node.name!r}; {remedy}"
-        raise SparkSetupError(msg)
-    if not job.settings.is_batch and not HAS_TRANSFORM_WITH_STATE:
-        msg = (
-            "jobs in streaming mode need PySpark 4 on Spark, got PySpark 3.5; set "
-            f"execution.runtime-mode to BATCH, or {_REMEDY}"
-        )
-        raise SparkSetupError(msg)
-
-
-def warn_of_timers(job: Job) -> None:
-    """Warn if a job may end before its processing-time timers fire."""
-    graph = job.graph
-    if not job.settings.is_batch and graph.is_bounded and has_processing_timers(graph):
-        warnings.warn(
-            "processing-time timers do not fire when the input of a job in streaming mode ends before their "
-            "time, as in Flink, got a job that ends and may register some; set execution.runtime-mode to "
-            "BATCH, where every timer fires at the end, or register event-time timers",
-            stacklevel=2,
-        )
-
-
-def _runs_not(job: Job) -> str:
-    return f"is not there on Spark yet in {'batch' if job.settings.is_batch else 'streaming'} mode"
-
-
-def _find_missing(job: Job) -> Iterator[tuple[Node, str, str]]:
-    """Yield the steps that this host does not run, each with a description and a remedy."""
-    for node in job.graph.nodes.values():
-        if isinstance(node, FromSource) and _cannot_wait(node.source):
-            yield node, "a HybridSource whose last source is a stream of Spark", _AFTER_THE_OTHER
-        elif isinstance(node, FromSource) and not _is_read(node.source):
-            yield node, f"an unbounded {type(node.source).__name__}", _REMEDY
-    for node, what in _find_partitioned_elsewhere(job):
-        yield node, what, _REMEDY
-    if not job.settings.is_batch:
-        yield from _find_missing_on_streams(job)
-
-
-def _find_partitioned_elsewhere(job: Job) -> Iterator[tuple[Node, str]]:
-    """Yield partitionings that functions see, if a consumer is in another stage."""
-    for stage in stages_of(job.graph):
-        for number in sorted(stage.inner):
-            node = job.graph.nodes[number]
-            if isinstance(node, Partition) and node.is_seen:
-                consumers = [each for each, _ in job.graph.consumers[number]]
-                if not all(_is_in(stage, node, each) for each in consumers):
-                    yield node, "a broadcast() or partition_custom() before what has keyed inputs"
-
-
-def _is_in(stage: PythonStage, node: Partition, consumer: Node) -> bool:
-    """Return whether a task of the stage can give a consumer the elements of its partition."""
-    if isinstance(consumer, KeyBy) and node.how is Partitioning.BROADCAST:
-        return False  # the number of copies of each element is not known
-    return isinstance(consumer, ToSink) or consumer.id in stage.inner
-
-
-def _cannot_wait(source: Source) -> bool:
-    """Return whether the last of several sources would begin with the query, not after the others."""
-    if not isinstance(source, HybridSource) or source.is_bounded:
-        return False
-    if source.discovery_milliseconds is not None:
-        return False
-    last = last_frame_source(source)
-    return last is None or last.wait_for_file(Path()) is None
-
-
-def _is_read(source: Source) -> bool:
-    is_looked_for = source.discovery_milliseconds is not None
-    is_frame = (frame_source(source, is_streaming=True) or last_frame_source(source)) is not None
-    return source.is_bounded or is_looked_for or is_frame
-
-
-def _find_missing_on_streams(job: Job) -> Iterator[tuple[Node, str, str]]:
-    makers = find_watermark_makers(job.graph)
-    for node in job.graph.nodes.values():
-        # The outputs of a fold do not depend on time.
-        if is_keyed(node) and not isinstance(node, KeyedFold) and len(makers[node.id]) > 1:
-            what = "a watermark strategy between keyed operators, on one of several ways to another one,"
-            yield node, what, _ON_ALL_WAYS
-
-
-_PARTITIONS = "spark.sql.shuffle.partitions"
-
-
-def facts_of(spark: SparkSession, settings: JobSettings) -> SessionFacts:
-    """Return the facts of a session; if the job sets a parallelism, it counts."""
-    partitions = settings.parallelism or partitions_of(spark)
-    return SessionFacts(partitions, max_parallelism_for(partitions), time_zone_of(spark))
-
-
-@contextmanager
-def with_partitions(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """Set the number of tasks after a shuffle, for queries that start within the block."""
-    # Spark reads the setting when a query starts, and stores it in a new checkpoint.
-    former = spark.conf.get(_PARTITIONS)
-    spark.conf.set(_PARTITIONS, str(partitions))
-    try:
-        yield
-    finally:
-        spark.conf.set(_PARTITIONS, former or "")
-
-
-def backend_of(job: Job) -> StateBackend:
-    """Return the state backend of a job."""
-    return check_backend(job.settings.state_backend or HashMapStateBackend())
-
-
 @contextmanager
 def errors_as_ours() -> Iterator[None]:
     """Raise the error of a worker instead of Spark's failure that reports it."""
@@ -571,3 +338,108 @@ def errors_as_ours() -> Iterator[None]:
         if cause is None or cause is failure:
             raise
         raise cause from failure
+
+
+# A job as a DataFrame
+
+
+def data_frame(
+    job: Job, schema: Any, plain: Callable[[Any], Any], metric_names: set[str]
+) -> DataFrame:
+    """Return the elements of a job's only sink as a DataFrame; the job runs when that is read.
+
+    Args:
+        job: The job; in streaming mode the DataFrame is a stream.
+        schema: The schema of the DataFrame, as an `output_type`; None takes the type of the elements.
+        plain: Makes a tuple or mapping from an element that is a row.
+        metric_names: Names of metrics that other DataFrames of the program use; the job's names are
+            added.
+
+    Raises:
+        SparkSetupError: The job has a step that Spark does not run.
+        DeclarationTypeError: Spark does not have the type of the elements.
+    """
+    spark = prepare_session(job)
+    (sink,) = job.graph.sinks
+    rows = (
+        _frame_of_batch(steps_of(job, spark), spark)
+        if job.settings.is_batch
+        else _stream(job, spark, metric_names)
+    )
+    wanted = sink.type_info if schema is None else schema
+    columns = output_schema(rows, wanted, "the schema of to_data_frame")
+    encoder = OutputEncoder(columns, time_zone_of(spark), "to_data_frame", str)
+    # Without a schema, an element that is no row is the value of the only column, even if it is a list.
+    is_row = schema is not None or isinstance(sink.type_info, (RowTypeInfo, TupleTypeInfo))
+    opening = with_imports_frozen(tell_errors_of_each(_Opening(encoder, plain, is_row).run))
+    result: DataFrame = rows.mapInArrow(opening, columns)
+    return result
+
+
+def _stream(job: Job, spark: SparkSession, metric_names: set[str]) -> DataFrame:
+    """Return the results of a stream; its files stay until this process ends, for any query to read."""
+    directory = job.settings.checkpoint_dir
+    if directory is not None and is_remote_address(directory):
+        return _frame_of_stream(job, spark, temporary_folder(spark, directory), metric_names)
+    folder = new_folder(directory)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return _frame_of_stream(job, spark, folder, metric_names)
+
+
+def _frame_of_stream(
+    job: Job, spark: SparkSession, folder: FolderPath, metric_names: set[str]
+) -> DataFrame:
+    """Return the results of a job in streaming mode as a stream of rows as in batch mode.
+
+    Args:
+        job: The job, in streaming mode.
+        spark: The session that runs the query.
+        folder: An empty folder for the files of the job's sources.
+        metric_names: Names of metrics that may come into the same query; the job's names are added.
+
+    Raises:
+        SparkSetupError: The job needs work of the driver while the query runs.
+    """
+    refuse_work_of_the_driver(job)
+    frames = {}
+    for node in job.graph.of_kind(FromSource):
+        source = StreamSource(node, job.settings_of(node), folder / f"source-{node.id}")
+        frames[node.id] = source.frame(spark)
+    # The query is the user's, and has the partitions of its session.
+    settings = attrs.evolve(job.settings, parallelism=None)
+    steps = JobSteps(job, facts_of(spark, settings), backend_of(job))
+    steps.tell_apart(metric_names)
+    return job_frame(steps, frames)
+
+
+@attrs.frozen
+class _Opening:
+    """Makes rows from the elements in stage records.
+
+    Args:
+        encoder: Encodes rows as Arrow record batches.
+        plain: Makes a tuple or mapping from an element that is a row.
+        is_row: True if an element is a row, False if it is the value of the only column.
+    """
+
+    encoder: OutputEncoder
+    plain: Callable[[Any], Any]
+    is_row: bool
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Make rows from all stage records, for `mapInArrow`."""
+        for batch in batches:
+            for payload in batch.column("payload").to_pylist():
+                records = pickle.loads(payload)  # noqa: S301  # of the job's own stages
+                rows = self._rows([value for _, value, _ in records])
+                yield self.encoder.encode(rows, [None] * len(rows))
+
+    def _rows(self, values: list[Any]) -> list[Any]:
+        if not self.is_row:
+            return [(self.plain(value),) for value in values]
+        if self._is_flat() and set(map(type, values)) == {tuple}:
+            return values  # in flat columns no value can be a row
+        return [self.plain(value) for value in values]
+
+    def _is_flat(self) -> bool:
+        return not any(pa.types.is_nested(kind) for kind in self.encoder.schema.types)

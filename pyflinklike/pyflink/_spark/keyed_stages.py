@@ -27,9 +27,8 @@ from pyflinklike._runtime.micro_batch import (
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.outputs import Outputs
 from pyflinklike.functions.metric_group import Increment
-from pyflinklike.pyflink._graph.job_metrics import counts_of_operator
-from pyflinklike.pyflink._spark.stage_operators import Record
-from pyflinklike.pyflink._spark.stage_outputs import BROADCAST, RESULT_SCHEMA
+from pyflinklike.pyflink._graph.job_run import counts_of_operator
+from pyflinklike.pyflink._spark.stage_outputs import BROADCAST, RESULT_SCHEMA, Record
 from pyflinklike.pyflink._spark.stage_task import StageTask
 from pyflinklike.pyflink._spark.stages import COUNTS
 from pyflinklike.spark._host.batch_host import run_batch
@@ -96,36 +95,29 @@ class ObjectReader:
 
     def read_payloads(self, payloads: Sequence[pa.RecordBatch]) -> Records:
         """Return the records of payloads, in the order of arrival."""
-        return self._records(StageRecord.from_bytes(cell_of(each)) for each in payloads)
+        return self._records(_opened(map(_stage_record, payloads)))
 
     def read_apart(self, payloads: Sequence[pa.RecordBatch]) -> tuple[Records, Records]:
         """Return the records before the watermark of their micro-batch, and the others."""
-        parcels = [StageRecord.from_bytes(cell_of(each)) for each in payloads]
+        parcels = list(map(_stage_record, payloads))
         early, others = (
-            self._records(each for each in parcels if each.address.is_early is is_early)
+            self._records(_opened(each for each in parcels if each.address.is_early is is_early))
             for is_early in (True, False)
         )
         return early, others
 
-    def _records(self, parcels: Iterable[StageRecord]) -> Records:
-        found = [
-            (_restore_key(key), self._value(parcel.address.position, value), timestamp)
-            for parcel in parcels
-            for key, value, timestamp in parcel.records()
-        ]
-        return _records_of(found)
-
-    def _value(self, position: int, value: Any) -> Any:
-        return (position + 1, value) if self.has_two_inputs else value
-
     def read_sorted(self, records: pa.RecordBatch) -> Records:
         """Return the records of rows that Spark has sorted."""
-        found: list[Record] = []
-        times = records.column("time").to_pylist()
-        for cell, timestamp in zip(records.column("parcel").to_pylist(), times):
-            position, key, value = pickle.loads(cell)  # noqa: S301  # of the job's own stage
-            found.append((_restore_key(key), self._value(position, value), timestamp))
-        return _records_of(found)
+        cells, times = (records.column(name).to_pylist() for name in ("parcel", "time"))
+        return self._records(
+            (*pickle.loads(cell), time)  # noqa: S301  # of the job's own stage
+            for cell, time in zip(cells, times)
+        )
+
+    def _records(self, found: Iterable[_Found]) -> Records:
+        if self.has_two_inputs:
+            found = ((at, key, (at + 1, value), time) for at, key, value, time in found)
+        return _records_of([(_restore_key(key), value, time) for _, key, value, time in found])
 
 
 @attrs.frozen
@@ -138,32 +130,34 @@ class BroadcastObjectReader(ObjectReader):
 
     has_keys: bool = attrs.field(kw_only=True)
 
-    def _records(self, parcels: Iterable[StageRecord]) -> Records:
-        main: list[StageRecord] = []
-        rules: list[StageRecord] = []
-        for parcel in parcels:
-            (rules if parcel.address.position == BROADCAST else main).append(parcel)
-        broadcast = [(value, time) for parcel in rules for _, value, time in parcel.records()]
-        return self._behind(broadcast, ObjectReader._records(self, main))
-
-    def read_sorted(self, records: pa.RecordBatch) -> Records:
-        """Return the records of rows that Spark has sorted, with the broadcast input first."""
+    def _records(self, found: Iterable[_Found]) -> Records:
         broadcast: list[tuple[Any, int | None]] = []
-        found: list[Record] = []
-        times = records.column("time").to_pylist()
-        for cell, time in zip(records.column("parcel").to_pylist(), times):
-            position, key, value = pickle.loads(cell)  # noqa: S301  # of the job's own stage
-            # A broadcast element has no key; the sender puts its time there, as the column `time` sorts it first.
+        main: list[Record] = []
+        for position, key, value, time in found:
+            # A broadcast element has no key.  In a batch its time is there: the column `time` sorts it first.
             if position == BROADCAST:
-                broadcast.append((value, key))
+                broadcast.append((value, key if time is None else time))
             else:
-                found.append((_restore_key(key), value, time))
-        return self._behind(broadcast, _records_of(found))
-
-    def _behind(self, broadcast: list[tuple[Any, int | None]], records: Records) -> Records:
+                main.append((_restore_key(key), value, time))
+        records = _records_of(main)
         if not self.has_keys:
             records = records._replace(keys=[GROUP_KEY] * len(records.values))
         return RecordsAfterBroadcast(records, broadcast) if broadcast else records
+
+
+_Found = tuple[int, Any, Any, "int | None"]
+"""The number of an input, with a key, an element and its time."""
+
+
+def _stage_record(payload: pa.RecordBatch) -> StageRecord:
+    return StageRecord.from_bytes(cell_of(payload))
+
+
+def _opened(parcels: Iterable[StageRecord]) -> Iterator[_Found]:
+    for parcel in parcels:
+        position = parcel.address.position
+        for key, value, time in parcel.records():
+            yield position, key, value, time
 
 
 def _restore_key(key: Any) -> Any:
@@ -207,11 +201,7 @@ class ObjectLayout:
         """Return the function that makes a row from a numbered record batch, as a stream needs it."""
 
         def arrange(number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-            payload = wrap(cell_of(batch))
-            return pa.RecordBatch.from_arrays(
-                [pa.array([number], pa.int32()), pa.array([payload], pa.binary())],
-                names=["output", "payload"],
-            )
+            return RESULT_SCHEMA.batch([(number, wrap(cell_of(batch)))])
 
         return arrange
 

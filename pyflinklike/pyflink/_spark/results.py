@@ -3,7 +3,8 @@
 
 Spark calls with each micro-batch in a thread of its own, and commits the micro-batch when the call returns.
 A program's sinks and `execute_and_collect` belong to the thread that drives the job.  So `Handover` takes a
-micro-batch from one thread to the other, and lets the call return once all results are written.
+micro-batch from one thread to the other, and lets the call return once all results are written.  `Ledger` records
+in the job's folder which micro-batch that was.
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ from __future__ import annotations
 import pickle
 import queue
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple
 
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._graph.job import Job
-from pyflinklike.pyflink._graph.job_metrics import Count, JobMetrics
-from pyflinklike.pyflink._graph.ledger import Ledger
+from pyflinklike.pyflink._graph.job_run import Count, JobMetrics
 from pyflinklike.pyflink._graph.sinks import CollectSink, Renaming, SinkWriter
 from pyflinklike.pyflink._spark.stages import COUNTS
 from pyflinklike.pyflink._spark.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
+from pyflinklike.state_processor._folders.folder_paths import FolderPath, read_json, write_json
 
-__all__ = ["Handover", "ResultBatch", "Results", "Rows"]
+__all__ = ["Handover", "Ledger", "ResultBatch", "Results"]
 
 
 class Results:
@@ -138,20 +140,16 @@ class Results:
         self._hidden = []
 
 
-Rows = list[tuple[int, bytes]]
-"""Numbers of sinks with pickles of records."""
-
-
 class ResultBatch(NamedTuple):
     """The results of a micro-batch.
 
     Args:
         number: The number of the micro-batch; it is the same when Spark runs it again.
-        rows: The rows of its results.
+        rows: The rows of its results: numbers of sinks with pickles of records.
     """
 
     number: int
-    rows: Rows
+    rows: list[tuple[int, bytes]]
 
 
 class Handover:
@@ -200,3 +198,52 @@ class Handover:
         """Have `give` raise, now and later: the job has ended."""
         self._is_closed = True
         self._is_done.set()
+
+
+class Ledger:
+    """The record of the micro-batch that was written last, so that sinks write no micro-batch twice.
+
+    A micro-batch is written in three steps.  Tasks and sinks write its files under hidden names.  Then its
+    number is recorded here, with the final names of the files.  Then the files get these names.  The
+    micro-batch counts as written from the moment of the record: if a later run finds the record, it finishes
+    the renaming and does not write again; if it does not, it writes the whole micro-batch anew.
+
+    Args:
+        path: The path of the file; a renaming that it records is finished at once.
+        check_lock: Raises if another run has taken the folder; None if no other run can.
+
+    Raises:
+        CorruptStateError: The file is damaged.
+    """
+
+    def __init__(self, path: FolderPath, check_lock: Callable[[], None] | None = None) -> None:
+        self._path, self._check_lock = path, check_lock
+        found = read_json(path)
+        self._last = -1 if found is None else int(found["batch"])
+        # An earlier run may have been killed before or while it renamed; a renaming may be repeated.
+        for hidden, name in [] if found is None else found["files"]:
+            Renaming(Path(hidden), Path(name)).perform()
+
+    def has(self, batch: int) -> bool:
+        """Return whether the micro-batch of this number was written already."""
+        return batch <= self._last
+
+    def note(self, batch: int, renamings: Iterable[Renaming]) -> None:
+        """Record that a micro-batch is written, and make its files visible.
+
+        Args:
+            batch: The number of the micro-batch.
+            renamings: The hidden and final names of its files.
+
+        Raises:
+            SparkSetupError: Another run has taken the folder, and writes the micro-batch itself.
+        """
+        if self._check_lock is not None:
+            self._check_lock()
+        files = list(renamings)
+        # The record comes before the renaming: it says which files a later run may still have to rename.
+        names = [[str(each.hidden), str(each.path)] for each in files]
+        write_json(self._path, {"batch": batch, "files": names})
+        self._last = batch
+        for each in files:
+            each.perform()

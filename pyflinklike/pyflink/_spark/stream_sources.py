@@ -26,12 +26,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -39,17 +39,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.errors import SparkSetupError
-from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobSettings
+from pyflinklike.pyflink._graph.job_savepoint import find_beginning, find_parts_left
 from pyflinklike.pyflink._graph.nodes import FromSource
-from pyflinklike.pyflink._graph.source_positions import find_beginning, find_parts_left
-from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.pyflink._graph.sources import HybridSource, Source
 from pyflinklike.pyflink._spark.data_frame_source import (
     FrameSource,
     frame_source,
     refusal_of_position,
 )
-from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
+from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA, SourceRow
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._wire.stage_records import dump
@@ -82,7 +81,6 @@ _SWITCHED = "_switched"
 """The file that exists once the sources before the last one are read to their ends."""
 _HELD = "_held"
 """The file that exists while a source waits for others, since it is ahead of them."""
-_COUNT = "count"
 _COMPLETE = "_begun"
 """The file that exists once all first rows of a source are written; Spark does not read it."""
 
@@ -93,9 +91,7 @@ def batch_frame(spark: SparkSession, node: FromSource, settings: JobSettings) ->
     if frame is not None:
         return frame.frame(spark, None, None)
     if node.source.has_named_splits:
-        rows = [
-            tuple(row.values()) for row in _name_splits(node, node.source.splits(), is_last=False)
-        ]
+        rows = [row[:-1] for row in _name_splits(node, node.source.splits())]
         parts = spark.createDataFrame(rows, SOURCE_SCHEMA.ddl)
         asked = _ask_parallelism(node, settings)
         return parts if asked is None else parts.coalesce(asked)
@@ -168,7 +164,7 @@ class StreamSource:
         self._due = now + interval
         found = iter(self._node.source.discover(self._known))
         while some := list(islice(found, self._settings.files_per_batch)):
-            self._add(_name_splits(self._node, some, is_last=False))
+            self._add(_name_splits(self._node, some))
             # Known only now: if the driver is killed before, the next one finds these splits again.
             self._known.update(some)
 
@@ -225,8 +221,8 @@ class StreamSource:
         assert last is not None  # else the job was refused
         # They get the form of the rows of files, so that both can be united.
         rows = last.frame(spark, self._beginning, self._settings.records_per_batch)
-        packing = _Packing(self._node.id, last)
-        pack = with_imports_frozen(tell_errors_of_each(packing.pack))
+        packing = partial(_pack, self._node.id, last)
+        pack = with_imports_frozen(tell_errors_of_each(packing))
         return files.union(rows.mapInArrow(pack, SOURCE_SCHEMA.ddl))
 
     def _frame(self, spark: SparkSession) -> DataFrame:
@@ -254,13 +250,13 @@ class StreamSource:
     def _find_beginning(self, source: FrameSource, position: Position | None) -> str | None:
         """Return the stored result of `beginning`, or call it and store the result."""
         noted = read_json(self._folder / BEGINNING)
-        if noted is None and position is not None:
-            if "offset" not in position:
-                raise refusal_of_position(self._node.source)
-            noted = {"beginning": source.find_beginning_at(str(position["offset"]))}
-            write_json(self._folder / BEGINNING, noted)
         if noted is None:
-            noted = {"beginning": source.beginning()}
+            if position is None:
+                noted = {"beginning": source.beginning()}
+            elif "offset" in position:
+                noted = {"beginning": source.find_beginning_at(str(position["offset"]))}
+            else:
+                raise refusal_of_position(self._node.source)
             write_json(self._folder / BEGINNING, noted)
         found: str | None = noted["beginning"]
         return found
@@ -286,10 +282,10 @@ class StreamSource:
         if isinstance(source, HybridSource):
             left = [each for each in source.splits() if each not in self._known]
             for some in source.group_splits(left):
-                self._add(_name_splits(self._node, some, is_last=False))
+                self._add(_name_splits(self._node, some))
         if position is not None:
             # Spark adds the state in the first micro-batch, which must not wait for a split.
-            self._add([_elements(self._node, [], is_last=False)])
+            self._add([_elements(self._node, [])])
         (self._folder / _COMPLETE).touch()
 
     def _note_position(self, position: Position) -> None:
@@ -329,14 +325,14 @@ class StreamSource:
         ]
         return {each for table in tables for each in table.column("part").to_pylist() if each}
 
-    def _add(self, rows: list[dict[str, Any]]) -> None:
+    def _add(self, rows: list[SourceRow]) -> None:
         if isinstance(self._folder, RemotePath):
             self._add_elsewhere(self._folder, rows)
         else:
             _write(rows, self._folder, self._next)
         self._next += 1
 
-    def _add_elsewhere(self, folder: RemotePath, rows: list[dict[str, Any]]) -> None:
+    def _add_elsewhere(self, folder: RemotePath, rows: list[SourceRow]) -> None:
         buffer, path = BytesIO(), folder / _name_of(self._next)
         pq.write_table(_table_of(rows), buffer)
         time = path.create(buffer.getvalue(), self._last_time)
@@ -391,26 +387,20 @@ def _set(path: FolderPath, *, is_there: bool) -> None:
         path.unlink(missing_ok=True)
 
 
-@attrs.frozen
-class _Packing:
-    """Makes rows for a stage from rows that Spark has read.
+def _pack(
+    node: int, source: FrameSource, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Make rows for a stage from rows that Spark has read: for each record batch its split and elements.
 
     Args:
         node: The number of the source's node.
         source: The source that makes the elements.
+        batches: The rows that Spark has read.
     """
-
-    node: int
-    source: FrameSource
-
-    def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield a row for each record batch: its split, and a pickle of its elements."""
-        for batch in batches:
-            if batch.num_rows:
-                elements = dump(list(self.source.elements(batch)))
-                yield SOURCE_SCHEMA.batch(
-                    [(self.node, 0, 1, self.source.split_of(batch), elements, False)]
-                )
+    for batch in batches:
+        if batch.num_rows:
+            split, elements = source.split_of(batch), dump(list(source.elements(batch)))
+            yield SOURCE_SCHEMA.batch([SourceRow(node, part=split, elements=elements)])
 
 
 def last_frame_source(source: Source) -> FrameSource | None:
@@ -428,7 +418,7 @@ def _files_of(end: Any) -> int:
 
 def micro_batches(
     node: FromSource, settings: JobSettings, position: Position | None = None
-) -> Iterator[list[dict[str, Any]]]:
+) -> Iterator[list[SourceRow]]:
     """Yield the rows of each micro-batch of a bounded source, of `SOURCE_SCHEMA`.
 
     Args:
@@ -439,15 +429,14 @@ def micro_batches(
     if position is None:
         position = find_beginning(node.source, _splits(node, settings))
     limit = settings.records_per_batch
-    if limit is not None:
-        return _cut_batches(node, position, limit)
     # Tasks read whole splits.  If reading begins in the middle of a split, the driver reads.
-    if not position.get("first") and not any(_skips(position)):
+    if limit is None and not position.get("first") and not any(_skips(position)):
         if "left" in position:
             return _of_named_splits(node, [name for name, _ in position["left"]])
         if node.source.is_read_anywhere and None not in position["read"]:
-            return _whole(node, position["splits"])
-    return _read_here(node, position)
+            count = position["splits"]
+            return iter([[SourceRow(node.id, at, count, is_last=True) for at in range(count)]])
+    return _read_here(node, position, limit)
 
 
 def _skips(position: Position) -> list[int | None]:
@@ -465,73 +454,50 @@ def _splits(node: FromSource, settings: JobSettings) -> int:
     return _ask_parallelism(node, settings) or 1
 
 
-def _whole(node: FromSource, count: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield one micro-batch with all splits."""
-    yield [_row(node, split, count, None, is_last=True) for split in range(count)]
-
-
-def _of_named_splits(node: FromSource, names: list[str]) -> Iterator[list[dict[str, Any]]]:
+def _of_named_splits(node: FromSource, names: list[str]) -> Iterator[list[SourceRow]]:
     """Yield a micro-batch of the splits of each group, if there are any, and one for the end."""
     for splits in node.source.group_splits(names):
-        yield _name_splits(node, splits, is_last=False)
+        yield _name_splits(node, splits)
     yield [_elements(node, [], is_last=True)]
 
 
-def _name_splits(node: FromSource, splits: list[str], *, is_last: bool) -> list[dict[str, Any]]:
+def _name_splits(node: FromSource, splits: list[str]) -> list[SourceRow]:
     """Return a row for each split that has a name."""
-    return [{**_row(node, 0, 1, None, is_last=is_last), "part": each} for each in splits]
+    return [SourceRow(node.id, part=each) for each in splits]
 
 
-def _read_here(node: FromSource, position: Position) -> Iterator[list[dict[str, Any]]]:
-    """Yield one micro-batch of all elements, which the driver reads, and one for the end."""
+def _read_here(
+    node: FromSource, position: Position, limit: int | None
+) -> Iterator[list[SourceRow]]:
+    """Yield micro-batches of `limit` elements, or one of all, which the driver reads; and one for the end."""
     elements = chain.from_iterable(find_parts_left(node.source, position))
-    some = iter(lambda: list(islice(elements, _ELEMENTS_OF_A_ROW)), [])
-    yield [_elements(node, each, is_last=False) for each in some]
-    yield [_elements(node, [], is_last=True)]
-
-
-def _cut_batches(
-    node: FromSource, position: Position, limit: int
-) -> Iterator[list[dict[str, Any]]]:
-    """Yield micro-batches of `limit` elements, and one for the end."""
-    elements = chain.from_iterable(find_parts_left(node.source, position))
-    while some := list(islice(elements, limit)):
-        yield [_elements(node, some, is_last=False)]
+    some = iter(lambda: list(islice(elements, limit or _ELEMENTS_OF_A_ROW)), [])
+    rows = (_elements(node, each) for each in some)
+    if limit is None:
+        yield list(rows)
+    else:
+        yield from ([row] for row in rows)
     yield [_elements(node, [], is_last=True)]
 
 
 def _elements(
-    node: FromSource, elements: list[tuple[Any, int | None]], *, is_last: bool
-) -> dict[str, Any]:
-    """Return a row of elements, with their number for the metadata of its file."""
-    return {**_row(node, 0, 1, dump(elements), is_last=is_last), _COUNT: len(elements)}
-
-
-def _row(
-    node: FromSource, split: int, splits: int, elements: bytes | None, *, is_last: bool
-) -> dict[str, Any]:
-    return {
-        "source": node.id,
-        "split": split,
-        "splits": splits,
-        "part": None,
-        "elements": elements,
-        "is_last": is_last,
-    }
+    node: FromSource, elements: list[tuple[Any, int | None]], *, is_last: bool = False
+) -> SourceRow:
+    return SourceRow(node.id, elements=dump(elements), is_last=is_last, size=len(elements))
 
 
 def _name_of(number: int) -> str:
     return f"{number:010}.parquet"
 
 
-def _table_of(rows: list[dict[str, Any]]) -> pa.Table:
-    count = sum(row.pop(_COUNT, 0) for row in rows)
+def _table_of(rows: list[SourceRow]) -> pa.Table:
     # The number of elements is in the metadata, so a savepoint counts them without reading pickles.
-    table = pa.Table.from_pylist(rows, schema=SOURCE_SCHEMA.arrow)
+    count = sum(row.size for row in rows)
+    table = pa.Table.from_batches([SOURCE_SCHEMA.batch(rows)] if rows else [], SOURCE_SCHEMA.arrow)
     return table.replace_schema_metadata({ELEMENTS: str(count)})
 
 
-def _write(rows: list[dict[str, Any]], folder: Path, number: int) -> None:
+def _write(rows: list[SourceRow], folder: Path, number: int) -> None:
     """Write the file of a micro-batch under a hidden name; Spark sees it when it has its time."""
     hidden = folder / f".{_name_of(number)}"
     pq.write_table(_table_of(rows), hidden)

@@ -20,10 +20,9 @@ import attrs
 import pyarrow as pa
 
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobGraph
 from pyflinklike.pyflink._graph.nodes import AssignTimestamps, FromSource
-from pyflinklike.pyflink._graph.sources import Source
+from pyflinklike.pyflink._graph.sources import HybridSource, Source
 from pyflinklike.pyflink._graph.watermarks import (
     WatermarkKind,
     WatermarkStrategy,
@@ -46,7 +45,6 @@ __all__ = [
     "mark_row",
     "mark_rows",
     "needs_feed",
-    "pack_rows",
 ]
 
 
@@ -212,7 +210,10 @@ class WatermarkFeed:
         Args:
             now: The processing time, in ms.
         """
-        leasts = [self._least_of(*each, now) for each in zip(self._splits, self._idleness)]
+        leasts = [
+            min(self._active_and_silent(position, now)[0], default=None)
+            for position in self._position.values()
+        ]
         limits = find_aligned_limits(zip(self._alignments, leasts))
         return {
             number
@@ -220,29 +221,30 @@ class WatermarkFeed:
             if least is not None and limit is not None and least > limit
         }
 
-    @staticmethod
-    def _least_of(splits: dict[str, _Split], idleness: int | None, now: int) -> int | None:
-        """Return the least watermark of a source's splits that are neither idle nor ended."""
-        active = (
-            each.watermark
-            for each in splits.values()
-            if each.watermark != MAX_WATERMARK and not _is_idle(each.heard, idleness, now)
-        )
-        return min(active, default=None)
+    def _active_and_silent(self, position: int, now: int) -> tuple[list[int], list[int]]:
+        """Return the watermarks of a source's splits that have not ended: of active ones, and of idle ones."""
+        active: list[int] = []
+        silent: list[int] = []
+        for each in self._splits[position].values():
+            if each.watermark != MAX_WATERMARK:
+                is_idle = _is_idle(each.heard, self._idleness[position], now)
+                (silent if is_idle else active).append(each.watermark)
+        return active, silent
 
     def _least(self, now: int) -> int | None:
         """Return the least watermark of splits that are neither idle nor ended; None if it is not known yet."""
         active: list[int] = []
         silent: list[int] = []
-        for splits, idleness, is_heeded in zip(self._splits, self._idleness, self._is_heeded):
-            if not is_heeded:
+        for position in self._position.values():
+            if not self._is_heeded[position]:
                 continue
-            if not splits and not _is_idle(self._began, idleness, now):
+            if not self._splits[position] and not _is_idle(
+                self._began, self._idleness[position], now
+            ):
                 return None  # an input that has not reported yet holds the watermark back
-            for each in splits.values():
-                if each.watermark != MAX_WATERMARK:
-                    is_idle = _is_idle(each.heard, idleness, now)
-                    (silent if is_idle else active).append(each.watermark)
+            more_active, more_silent = self._active_and_silent(position, now)
+            active += more_active
+            silent += more_silent
         # As in Flink: once all are idle, none holds back another one, so the greatest watermark counts.
         return min(active) if active else max(silent, default=None)
 
@@ -269,23 +271,12 @@ WATERMARK = "__watermark"
 MARKED_SCHEMA = PACKED_SCHEMA.and_also((WATERMARK, pa.timestamp("us", tz="UTC")))
 """Packed rows of the first stage, with their watermark in a last column."""
 
-_Rows = list[tuple[int, int, bytes]]
 
-
-def pack_rows(rows: _Rows) -> pa.RecordBatch:
-    """Return rows of a stage after the first.
-
-    Args:
-        rows: The grouping key, origin and payload of each row.
-    """
-    return PACKED_SCHEMA.batch(rows)
-
-
-def mark_rows(rows: _Rows, watermark: int | None) -> pa.RecordBatch:
+def mark_rows(rows: list[tuple[int, int, bytes]], watermark: int | None) -> pa.RecordBatch:
     """Return rows of the first stage.
 
     Args:
-        rows: The rows, as for `pack_rows`.
+        rows: The grouping key, origin and payload of each row.
         watermark: The watermark of the rows, in ms; None for no watermark.
     """
     time = _as_time(watermark)

@@ -12,10 +12,10 @@ PySpark 4 anyway.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -97,20 +97,14 @@ def watermark_frame(spark: SparkSession, path: Path, calls: Calls = ()) -> DataF
     reading = spark.readStream.format(_FORMAT).option("path", str(path))
     if calls:
         reading = reading.option("ticks", "true")
-    marking = tell_errors_of_each(_Marking(tuple(calls)).run)
+    marking = tell_errors_of_each(partial(_mark, tuple(calls)))
     return reading.load().mapInArrow(marking, MARKED_SCHEMA.ddl)
 
 
-@attrs.frozen
-class _Marking:
-    """Makes rows with the watermark, and rows that call key groups."""
-
-    calls: Calls
-
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Make the rows, for `mapInArrow`."""
-        for batch in batches:
-            for milliseconds in batch.column("milliseconds").to_pylist():
-                yield mark_row(milliseconds)
-                for place, count in self.calls:
-                    yield mark_rows([(each, -1, CALL) for each in group_ids(count, place)], None)
+def _mark(calls: Calls, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Make rows with the watermark, and rows that call key groups, for `mapInArrow`."""
+    for batch in batches:
+        for milliseconds in batch.column("milliseconds").to_pylist():
+            yield mark_row(milliseconds)
+            for place, count in calls:
+                yield mark_rows([(each, -1, CALL) for each in group_ids(count, place)], None)

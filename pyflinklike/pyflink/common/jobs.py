@@ -214,7 +214,7 @@ class JobClient(WithoutJava):
         # Flink's form: savepoint-<the first 6 digits of the job's id>-<a random number>.
         name = f"savepoint-{str(self._job_id)[:6]}-{uuid.uuid4().hex[:12]}"
         request = self._run.savepoint(f"{parent.rstrip('/')}/{name}", stops=stops, drains=drains)
-        return CompletableFuture(request.result, request.is_done)
+        return CompletableFuture(request.result, request.done)
 
     def _result(self) -> JobExecutionResult:
         self._thread.join()

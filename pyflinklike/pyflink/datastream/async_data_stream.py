@@ -17,8 +17,7 @@ from pyflinklike._checks import is_int
 from pyflinklike._clock import DurationLike, to_milliseconds
 from pyflinklike._messages import instance_of, short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.pyflink._graph.async_function import AsyncFunction, AsyncRetryStrategy
-from pyflinklike.pyflink._graph.function_copies import copy_function
+from pyflinklike.pyflink._graph.functions import AsyncFunction, AsyncRetryStrategy, copy_function
 from pyflinklike.pyflink._graph.nodes import AsyncWait
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.datastream.data_stream import DataStream

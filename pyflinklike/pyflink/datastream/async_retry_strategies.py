@@ -6,7 +6,7 @@ The methods of `AsyncRetryStrategy` make the same strategies, here as in PyFlink
 
 from __future__ import annotations
 
-from pyflinklike.pyflink._graph.async_function import (
+from pyflinklike.pyflink._graph.functions import (
     AsyncRetryPredicate,
     AsyncRetryStrategy,
     ExceptionPredicate,

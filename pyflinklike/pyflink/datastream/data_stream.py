@@ -36,7 +36,7 @@ from pyflinklike.functions.element_functions import (
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.functions.process_functions import KeyedProcessFunction, ProcessFunction
 from pyflinklike.pyflink._foreign_names import make_refused, renamed_keywords, without_effect
-from pyflinklike.pyflink._graph.function_copies import copy_function
+from pyflinklike.pyflink._graph.functions import copy_function
 from pyflinklike.pyflink._graph.nodes import (
     AssignTimestamps,
     Filter,

@@ -21,7 +21,7 @@ from pyflinklike.functions.process_functions import (
     KeyedProcessFunction,
     ProcessFunction,
 )
-from pyflinklike.pyflink._graph.async_function import (
+from pyflinklike.pyflink._graph.functions import (
     AsyncFunction,
     AsyncRetryPredicate,
     AsyncRetryStrategy,

@@ -182,7 +182,7 @@ class Program:
         """
         # Imported late: programs without Spark have no PySpark.
         _need_spark("to_data_frame")
-        from pyflinklike.pyflink._spark.job_frame import data_frame
+        from pyflinklike.pyflink._spark.job_runs import data_frame
 
         graph = self.builder.graph([sink])
         _refuse_shared_uids(graph)

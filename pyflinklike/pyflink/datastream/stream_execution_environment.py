@@ -23,7 +23,7 @@ from pyflinklike.errors import DeclarationTypeError, SparkSetupError, StateValue
 from pyflinklike.pyflink._foreign_names import deprecated_alias, without_effect
 from pyflinklike.pyflink._graph.execution_plan import draw_picture, execution_plan
 from pyflinklike.pyflink._graph.files import FileSource, StreamFormat
-from pyflinklike.pyflink._graph.function_copies import copy_function
+from pyflinklike.pyflink._graph.functions import copy_function
 from pyflinklike.pyflink._graph.job import RuntimeExecutionMode
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._graph.sources import CollectionSource, Source, SourceMaker

@@ -17,7 +17,7 @@ from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import T
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.code_slips import warn_of_slips
-from pyflinklike.pyflink._graph.function_copies import copy_function
+from pyflinklike.pyflink._graph.functions import copy_function
 from pyflinklike.pyflink._graph.job_run import JobRun
 from pyflinklike.pyflink._graph.nodes import Node
 from pyflinklike.pyflink.datastream.program import Program

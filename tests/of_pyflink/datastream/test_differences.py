@@ -414,15 +414,14 @@ def test_the_checkpoint_of_a_cancelled_job_stays():
 def given_twice(stream, folder):
     """The sinks of a stream that are given the same micro-batch a second time, after a restart."""
     pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-    from pyflinklike.pyflink._graph.ledger import Ledger
-    from pyflinklike.pyflink._spark.results import ResultBatch, Results
+    from pyflinklike.pyflink._spark.results import Ledger, ResultBatch, Results
     from pyflinklike.pyflink._spark.stage_outputs import LastSender, Outlets
     from pyflinklike.spark._wire.stage_records import Address
 
     graph = stream._program.graph()
     results = Results(Job(graph, JobSettings()))
     for _ in range(2):
-        task = LastSender(Outlets(graph.sinks, "job-0").open(0))
+        task = LastSender(Outlets(graph.sinks, "job-0"), 0)
         task.records(Address(graph.sinks[0].id, 0), [(None, "line", None)])
         (batch,) = task.end(0)
         rows = list(zip(*(column.to_pylist() for column in batch.columns)))

@@ -17,7 +17,7 @@ from pyflinklike.errors import (
     SparkSetupError,
     StateValueError,
 )
-from pyflinklike.pyflink._graph.function_copies import own_copy
+from pyflinklike.pyflink._graph.functions import own_copy
 from pyflinklike.pyflink.common import Row, Types
 from pyflinklike.pyflink.datastream.formats.csv import (
     CsvReaderFormat,

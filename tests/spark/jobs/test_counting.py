@@ -8,7 +8,7 @@ from collections import Counter
 from job_stream_support import results_of_stream
 
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.pyflink._graph.job_metrics import find_counting_nodes
+from pyflinklike.pyflink._graph.job_run import find_counting_nodes
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
 from pyflinklike.pyflink.common import Configuration
 from pyflinklike.pyflink.datastream import (

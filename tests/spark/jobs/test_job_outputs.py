@@ -11,9 +11,8 @@ import pytest
 
 from pyflinklike.errors import CorruptStateError, SparkSetupError
 from pyflinklike.pyflink._graph.job import Job, JobSettings
-from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.sinks import Renaming
-from pyflinklike.pyflink._spark.results import Handover, ResultBatch, Results
+from pyflinklike.pyflink._spark.results import Handover, Ledger, ResultBatch, Results
 from pyflinklike.pyflink._spark.stage_outputs import LastSender, Outlets
 from pyflinklike.pyflink.common import Encoder, Types
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
@@ -55,7 +54,7 @@ def job_of(folder, buckets=SECONDS):
 
 def batch_of(job, number, outlets=None):
     """Two lines for each sink, which a task has written."""
-    sender = LastSender((outlets or Outlets(job.graph.sinks, f"job-{number}")).open(0))
+    sender = LastSender(outlets or Outlets(job.graph.sinks, f"job-{number}"), 0)
     for at, sink in enumerate(job.graph.sinks):
         lines = [(None, f"{at} {number} {line}", None) for line in "xy"]
         sender.parcel(StageRecord(Address(sink.id, 0), dump(lines)))
@@ -166,7 +165,7 @@ def test_lines_of_a_job_that_shows_them_at_its_end(tmp_path, end):
 def test_a_task_that_fails_leaves_nothing(tmp_path):
     """Another attempt writes all of it."""
     job = job_of(tmp_path / "out")
-    sender = LastSender(Outlets(job.graph.sinks, "job").open(0))
+    sender = LastSender(Outlets(job.graph.sinks, "job"), 0)
     sender.records(Address(job.graph.sinks[0].id, 0), [(None, "line", None)])
 
     sender.abandon()
@@ -181,7 +180,7 @@ def test_tasks_do_not_take_each_others_names(tmp_path):
     outlets = Outlets((sink,), "job")
     results = Results(job)
     for task in (0, 1):
-        sender = LastSender(outlets.open(task))
+        sender = LastSender(outlets, task)
         sender.records(Address(sink.id, 0), [(None, str(task), None)])
         (rows,) = sender.end(0)
         results.add(zip(*(column.to_pylist() for column in rows.columns)))

@@ -22,15 +22,13 @@ from pyflinklike._changelog.operator_record import (
 )
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, SparkSetupError
-from pyflinklike.pyflink._graph.job_savepoint import begin_with
-from pyflinklike.pyflink._graph.ledger import Ledger
+from pyflinklike.pyflink._graph.job_savepoint import begin_with, find_parts_left
 from pyflinklike.pyflink._graph.nodes import FromSource
-from pyflinklike.pyflink._graph.source_positions import find_parts_left
 from pyflinklike.pyflink._graph.sources import NumberSequenceSource
 from pyflinklike.pyflink._spark.job_folder import JobFolder
-from pyflinklike.pyflink._spark.job_initial_state import _GroupsJob
-from pyflinklike.pyflink._spark.job_plan import JobSteps
-from pyflinklike.pyflink._spark.job_runs import backend_of
+from pyflinklike.pyflink._spark.job_plan import JobSteps, _JobKeys
+from pyflinklike.pyflink._spark.job_session import backend_of
+from pyflinklike.pyflink._spark.results import Ledger
 from pyflinklike.pyflink._spark.stream_sources import StreamSource
 from pyflinklike.pyflink.common import Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction
@@ -46,7 +44,6 @@ from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._checkpoints.job_at_rest import job_at
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.types import Types as EngineTypes
-from pyflinklike.types.catalog import type_of
 from pyflinklike.types.frozen_keys import key_group_of
 
 RECOVERY = "execution.state-recovery.path"
@@ -183,7 +180,7 @@ def test_keys_go_to_the_groups_of_their_elements(savepoint):
     saved = open_savepoint(savepoint)
     columns = KeyColumns.of(saved.manifest.operator("totals", "test").record)
     batches = saved.dataset("total").to_table().to_batches()
-    (found,) = _GroupsJob(columns, type_of(columns.signature), 7)(batches)
+    (found,) = _JobKeys(columns, 7)._add_groups(batches)
 
     expected = [key_group_of(key, 7) for key in found.column("key").to_pylist()]
     assert expected == found.column(found.num_columns - 1).to_pylist()
@@ -498,7 +495,7 @@ def test_groups_of_keys_keep_the_rows(savepoint):
     saved = open_savepoint(savepoint)
     columns = KeyColumns.of(saved.manifest.operator("totals", "test").record)
     (batch,) = saved.dataset("total").to_table().to_batches()
-    (found,) = _GroupsJob(columns, type_of(columns.signature), 7)([batch])
+    (found,) = _JobKeys(columns, 7)._add_groups([batch])
 
     assert batch == found.select(batch.schema.names)
     assert pa.int32() == found.schema.field(found.num_columns - 1).type

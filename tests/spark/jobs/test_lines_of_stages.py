@@ -17,7 +17,7 @@ from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
-from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._spark.job_session import refuse_what_is_missing
 from pyflinklike.pyflink._spark.keyed_stages import run_in_batch
 from pyflinklike.pyflink._spark.results import Results
 from pyflinklike.pyflink.common import Configuration, Time, TimestampAssigner, WatermarkStrategy

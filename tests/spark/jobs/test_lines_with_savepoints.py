@@ -16,7 +16,7 @@ from local_support import local
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.sinks import CollectSink
 from pyflinklike.pyflink._spark.job_plan import SessionFacts
-from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._spark.job_session import refuse_what_is_missing
 from pyflinklike.pyflink.datastream import KeyedStream
 
 for each in sorted((Path(__file__).parents[2] / "support" / "jobs").glob("*_jobs.py")):

@@ -7,7 +7,7 @@ import pytest
 
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._graph.job import Job
-from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._spark.job_session import refuse_what_is_missing
 from pyflinklike.pyflink.common import Types
 from pyflinklike.pyflink.datastream import BroadcastProcessFunction, StreamExecutionEnvironment
 from pyflinklike.pyflink.datastream.state import MapStateDescriptor

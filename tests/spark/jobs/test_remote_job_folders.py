@@ -21,12 +21,12 @@ from simulated.file_system import FileSystem, MissingFileError
 
 from pyflinklike.errors import CorruptStateError, SparkSetupError
 from pyflinklike.pyflink._graph.job import Job
-from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._graph.sinks import Renaming
 from pyflinklike.pyflink._spark.job_folder import JobFolder, JobIdentity, identity_of
 from pyflinklike.pyflink._spark.job_plan import JobSteps
-from pyflinklike.pyflink._spark.job_runs import backend_of
+from pyflinklike.pyflink._spark.job_session import backend_of
+from pyflinklike.pyflink._spark.results import Ledger
 from pyflinklike.pyflink._spark.stream_sources import StreamSource
 from pyflinklike.pyflink.common import Configuration
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyflinklike.errors import SparkSetupError
-from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobSettings
 from pyflinklike.pyflink._graph.nodes import FromSource
+from pyflinklike.pyflink._graph.sources import HybridSource
 from pyflinklike.pyflink._spark.stream_sources import StreamSource
 from pyflinklike.pyflink.common import WatermarkStrategy
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment

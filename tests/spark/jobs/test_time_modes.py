@@ -10,7 +10,7 @@ from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.sources import Source
 from pyflinklike.pyflink._graph.watermarks import WatermarkKind
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
-from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._spark.job_session import refuse_what_is_missing
 from pyflinklike.pyflink._spark.stages import time_mode_of
 from pyflinklike.pyflink._spark.watermark_feed import needs_feed
 from pyflinklike.pyflink.common import Configuration, Time, Types, WatermarkStrategy

@@ -11,7 +11,7 @@ from test_processing_timers import job_collected
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
-from pyflinklike.pyflink._spark.job_runs import refuse_what_is_missing
+from pyflinklike.pyflink._spark.job_session import refuse_what_is_missing
 from pyflinklike.pyflink.common import Configuration, Duration, Time, Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows

@@ -11,7 +11,7 @@ from pyflinklike.errors import CorruptStateError
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._spark.job_folder import identity_of
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
-from pyflinklike.pyflink._spark.job_runs import backend_of
+from pyflinklike.pyflink._spark.job_session import backend_of
 from pyflinklike.pyflink._spark.results import Results
 from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
 from pyflinklike.pyflink._spark.watermark_feed import (
@@ -276,7 +276,7 @@ def test_alignment_alone_has_the_driver_make_the_watermark(tmp_path):
 
 def test_a_source_that_ticks_has_an_offset_for_each_trigger_and_calls_all_key_groups(tmp_path):
     """Its row is the watermark, as without ticks; another run of the micro-batch gives the same."""
-    from pyflinklike.pyflink._spark.watermark_source import _Marking, _WatermarkReader
+    from pyflinklike.pyflink._spark.watermark_source import _mark, _WatermarkReader
 
     feed, _ = feed_of(tmp_path, job_of(endless(tmp_path, idle=SECOND)))
     reader = _WatermarkReader(feed.path, ticks=True)
@@ -291,7 +291,7 @@ def test_a_source_that_ticks_has_an_offset_for_each_trigger_and_calls_all_key_gr
 
     calls = [
         row
-        for batch in _Marking(((0, 2), (1, 3))).run([rows])
+        for batch in _mark(((0, 2), (1, 3)), [rows])
         for row in zip(*(batch.column(at).to_pylist() for at in (0, 2)))
         if row[1] == CALL
     ]
