@@ -19,11 +19,12 @@ from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.pyflink._graph.hybrid_source import HybridSource
 from pyflinklike.pyflink._graph.job import JobGraph, JobSettings
 from pyflinklike.pyflink._graph.nodes import FromSource, KeyBy, Node
-from pyflinklike.state_processor._savepoints.manifest import Manifest, SavedOperator
-from pyflinklike.state_processor._savepoints.saved_job import (
+from pyflinklike.state_processor._savepoints.manifest import (
+    Manifest,
     Position,
     SavedJob,
     SavedJobOperator,
+    SavedOperator,
     SavedSource,
 )
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory

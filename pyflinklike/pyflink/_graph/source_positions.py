@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import Any
 
 from pyflinklike.pyflink._graph.sources import Source
-from pyflinklike.state_processor._savepoints.saved_job import Position, move_on
+from pyflinklike.state_processor._savepoints.manifest import Position, move_on
 
 __all__ = ["ReadParts", "find_beginning", "find_parts_left"]
 

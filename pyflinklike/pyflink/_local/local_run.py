@@ -52,7 +52,7 @@ from pyflinklike.pyflink._local.stream_operators import (
     route,
     to_all,
 )
-from pyflinklike.state_processor._savepoints.saved_job import Position
+from pyflinklike.state_processor._savepoints.manifest import Position
 from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 

@@ -26,8 +26,7 @@ from pyflinklike.pyflink._graph.job_savepoint import JobBeginning, job_to_save
 from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._graph.source_positions import ReadParts
 from pyflinklike.pyflink._local.keyed_stream_operators import OperatorStation
-from pyflinklike.state_processor._savepoints.manifest import Manifest, SavedOperator
-from pyflinklike.state_processor._savepoints.saved_job import Position
+from pyflinklike.state_processor._savepoints.manifest import Manifest, Position, SavedOperator
 from pyflinklike.state_processor._savepoints.savepoint_directory import check_fit, write_operator
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,

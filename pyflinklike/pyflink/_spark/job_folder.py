@@ -49,11 +49,13 @@ from pyflinklike.pyflink._graph.job_savepoint import class_of, savepoint_id
 from pyflinklike.pyflink._graph.ledger import Ledger
 from pyflinklike.pyflink._graph.nodes import FromSource, Node
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
-from pyflinklike.state_processor._checkpoints.folder_lock import Driver, FolderLock, lock_folder
 from pyflinklike.state_processor._checkpoints.job_at_rest import (
     FEED_KIND,
     JOB_FILE,
+    Driver,
+    FolderLock,
     last_written,
+    lock_folder,
     paths_of_log,
 )
 from pyflinklike.state_processor._folders.folder_paths import (

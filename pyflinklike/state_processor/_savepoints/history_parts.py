@@ -42,6 +42,7 @@ from pyflinklike.state_processor._savepoints.manifest import (
     MANIFEST,
     Manifest,
     SavedFile,
+    SavedHistory,
     SavedOperator,
     SavedRows,
     decode_operator,
@@ -50,7 +51,6 @@ from pyflinklike.state_processor._savepoints.manifest import (
     seal,
     unseal,
 )
-from pyflinklike.state_processor._savepoints.saved_job import SavedHistory
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
     damage_error,

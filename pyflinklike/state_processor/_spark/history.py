@@ -40,19 +40,23 @@ from pyflinklike.spark._plan.process_options import SavepointLike
 from pyflinklike.spark._wire.record_readers import BroadcastReader
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, LAST_WATERMARK, with_batch_time
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
-from pyflinklike.state_processor._edits.savepoint import Savepoint
 from pyflinklike.state_processor._savepoints.history_parts import (
     HistoryPlan,
     begin_history,
     read_manifest,
 )
-from pyflinklike.state_processor._savepoints.manifest import Manifest
-from pyflinklike.state_processor._savepoints.saved_job import Position, SavedHistory, SavedSource
+from pyflinklike.state_processor._savepoints.manifest import (
+    Manifest,
+    Position,
+    SavedHistory,
+    SavedSource,
+)
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
     savepoint_location_of,
 )
 from pyflinklike.state_processor._spark.initial_state import initial_state
+from pyflinklike.state_processor._spark.savepoint import Savepoint
 
 __all__ = [
     "History",

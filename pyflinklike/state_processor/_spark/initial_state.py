@@ -58,9 +58,8 @@ from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
 from pyflinklike.state_processor._checkpoints.checkpoint import last_batch, read_blobs, where_of
 from pyflinklike.state_processor._checkpoints.group_job import Batches, map_frame
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
-from pyflinklike.state_processor._checkpoints.key_group_finder import KeyGroupFinder
-from pyflinklike.state_processor._edits.saved_files import Frames, read_saved_frames
-from pyflinklike.state_processor._edits.savepoint import Savepoint
+from pyflinklike.state_processor._checkpoints.savepoint_frames import Frames, read_saved_frames
+from pyflinklike.state_processor._checkpoints.state_frames import KeyGroupFinder
 from pyflinklike.state_processor._logs.checkpoint_logs import (
     check_logs,
     merge,
@@ -80,6 +79,7 @@ from pyflinklike.state_processor._savepoints.stored_sections import (
     sections_of_rows,
     sections_of_timers,
 )
+from pyflinklike.state_processor._spark.savepoint import Savepoint
 from pyflinklike.types.pickled_type import pickle_allowed
 
 __all__ = [

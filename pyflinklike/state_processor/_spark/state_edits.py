@@ -43,8 +43,8 @@ from pyflinklike.state_processor._checkpoints.group_job import (
     map_frame,
     spark_schema,
 )
+from pyflinklike.state_processor._checkpoints.savepoint_frames import Frames
 from pyflinklike.state_processor._checkpoints.spark_types import as_type, differs_as, is_wider
-from pyflinklike.state_processor._edits.saved_files import Frames
 from pyflinklike.state_processor._logs.column_values import show_column, store_column, type_to_show
 from pyflinklike.state_processor._logs.group_reader import TimersReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns

@@ -25,8 +25,10 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark._wire.schema import ddl_type, key_type_of
 from pyflinklike.spark._wire.system_columns import quote
 from pyflinklike.state.fold_functions import AggregateFunction, ReduceFunction
-from pyflinklike.state_processor._edits.saved_files import Frames
-from pyflinklike.state_processor._edits.state_edits import (
+from pyflinklike.state_processor._checkpoints.savepoint_frames import Frames
+from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.state_processor._spark.state_edits import (
     Folding,
     Misfits,
     entry_of,
@@ -37,8 +39,6 @@ from pyflinklike.state_processor._edits.state_edits import (
     rows_of,
     with_declarations,
 )
-from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.types.catalog import type_of
 
 __all__ = [

@@ -22,15 +22,20 @@ from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.state_processor._checkpoints.checkpoint import checkpoint_states, location_of
 from pyflinklike.state_processor._checkpoints.group_job import spark_schema
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
-from pyflinklike.state_processor._edits.key_edits import Merge, merge_operators, rekey
-from pyflinklike.state_processor._edits.saved_files import (
+from pyflinklike.state_processor._checkpoints.savepoint_frames import (
     Frames,
     frames_of,
     manifest_of,
     read_saved_frames,
     save,
 )
-from pyflinklike.state_processor._edits.state_edits import (
+from pyflinklike.state_processor._logs.group_reader import TimersReader
+from pyflinklike.state_processor._logs.state_infos import StateInfos, describe_states
+from pyflinklike.state_processor._savepoints.history_parts import read_manifest
+from pyflinklike.state_processor._savepoints.manifest import Manifest
+from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.state_processor._spark.key_edits import Merge, merge_operators, rekey
+from pyflinklike.state_processor._spark.state_edits import (
     Misfits,
     cast_values,
     each_state,
@@ -43,11 +48,6 @@ from pyflinklike.state_processor._edits.state_edits import (
     rows_of,
     with_declarations,
 )
-from pyflinklike.state_processor._logs.group_reader import TimersReader
-from pyflinklike.state_processor._logs.state_infos import StateInfos, describe_states
-from pyflinklike.state_processor._savepoints.history_parts import read_manifest
-from pyflinklike.state_processor._savepoints.manifest import Manifest
-from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.types import TypeInformation
 
 __all__ = ["Savepoint"]
