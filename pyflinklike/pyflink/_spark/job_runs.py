@@ -75,11 +75,14 @@ from pyflinklike.spark._plan.session import (
     prepare_workers,
     time_zone_of,
 )
-from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._checkpoints.job_at_rest import driver_of
 from pyflinklike.state_processor._checkpoints.savepoint_frames import save_checkpoint
 from pyflinklike.state_processor._folders.folder_paths import FolderPath
-from pyflinklike.state_processor._folders.hadoop_files import folder_path, for_spark
+from pyflinklike.state_processor._folders.hadoop_files import (
+    folder_path,
+    for_spark,
+    savepoint_location_in,
+)
 
 __all__ = [
     "backend_of",

@@ -47,8 +47,8 @@ from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of, registry_key_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
-from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._checkpoints.job_at_rest import job_at
+from pyflinklike.state_processor._folders.hadoop_files import savepoint_location_in
 from pyflinklike.state_processor._logs.checkpoint_logs import check_groups, record_and_registry
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._savepoints.history_parts import read_manifest

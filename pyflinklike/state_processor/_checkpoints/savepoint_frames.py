@@ -45,8 +45,8 @@ from pyflinklike.state_processor._checkpoints.group_job import (
     map_frame,
     spark_schema,
 )
-from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._checkpoints.job_at_rest import JobAtRest, job_at
+from pyflinklike.state_processor._folders.hadoop_files import savepoint_location_in
 from pyflinklike.state_processor._logs.column_values import (
     TIMESTAMP,
     BatchClock,

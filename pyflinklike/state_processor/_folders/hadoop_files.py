@@ -14,7 +14,10 @@ A program of Spark Connect has no JVM, so it reaches no such files.
 
 from __future__ import annotations
 
+import io
+import os
 import re
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,17 +25,32 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+from pyarrow import fs
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
-from pyflinklike.errors import SparkSetupError
+from pyflinklike.errors import DeclarationValueError, SparkSetupError
 from pyflinklike.state_processor._folders.folder_paths import (
     FolderPath,
     Listed,
     RemotePath,
     local_path,
 )
+from pyflinklike.state_processor._savepoints.savepoint_location import (
+    SavepointLocation,
+    savepoint_location_of,
+)
 
-__all__ = ["HadoopFiles", "folder_path", "for_spark", "is_remote_address", "temporary_folder"]
+__all__ = [
+    "HadoopFiles",
+    "folder_path",
+    "for_spark",
+    "is_remote_address",
+    "savepoint_location_in",
+    "temporary_folder",
+]
+
 
 _UPLOADS = "fs.capability.outputstream.abortable"
 """Hadoop's name for the ability to abort an upload: a new file appears only when it is closed."""
@@ -134,7 +152,7 @@ class HadoopFiles:
         """Create a file that appears when it is whole; return its time, or None if it exists already."""
         try:
             if self._takes_uploads:
-                self._write(path, contents, replaces=False)
+                self.write(path, contents, replaces=False)
             else:
                 self._write_and_rename(path, contents, newer_than)
         except FileExistsError:
@@ -145,7 +163,7 @@ class HadoopFiles:
         folder, _, name = path.rpartition("/")
         hidden = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
         try:
-            self._write(hidden, contents, replaces=True)
+            self.write(hidden, contents, replaces=True)
             # Spark's file source takes files in the order of their times.
             if self._time_of(hidden) <= newer_than:
                 with _errors_of(path):
@@ -160,7 +178,12 @@ class HadoopFiles:
         with _errors_of(path):
             return int(self._files.getFileStatus(self._path(path)).getModificationTime())
 
-    def _write(self, path: str, contents: bytes, *, replaces: bool) -> None:
+    def write(self, path: str, contents: bytes, *, replaces: bool) -> None:
+        """Write a file.
+
+        Raises:
+            FileExistsError: There is a file already, and it must not be replaced.
+        """
         # If a write fails, the stream stays open: closing it would complete the upload of a part.
         with _errors_of(path):
             stream = self._files.create(self._path(path), replaces)
@@ -232,12 +255,6 @@ class HadoopFiles:
             here = self._path(f"file://{local}")
             self._files.copyToLocalFile(False, self._path(path), here, True)
 
-    def copy_there(self, local: str, path: str) -> None:
-        """Copy a file from this machine, and replace the file at the path."""
-        with _errors_of(path):
-            here = self._path(f"file://{local}")
-            self._files.copyFromLocalFile(False, True, here, self._path(path))
-
     def plain(self, address: str) -> str:
         """Return an address without its scheme and authority."""
         return str(self._path(address).toUri().getPath())
@@ -292,3 +309,117 @@ def _refusal(address: str, error: Exception) -> SparkSetupError:
         "folders of jobs and savepoints are on file systems that Spark's Hadoop knows, got "
         f"{address!r}: {reason}; {remedy}"
     )
+
+
+# The directory of a savepoint on a file system that Hadoop knows and Arrow does not
+#
+# Spark's executors write and read the Parquet files of a savepoint by themselves.  The driver reads and
+# writes the manifest, and computes checksums and numbers of rows, through a filesystem of Arrow.  Behind
+# that filesystem the driver's JVM does the work.
+
+
+def savepoint_location_in(spark: SparkSession, path: str | os.PathLike[str]) -> SavepointLocation:
+    """Return the directory of a savepoint as `savepoint_location_of` does, or as Hadoop knows it.
+
+    Args:
+        spark: A session; through Spark Connect only Arrow's own filesystems can be reached.
+        path: The path or address of the directory.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is neither a path nor an address, or neither
+            Arrow nor Hadoop knows its file system.
+    """
+    try:
+        return savepoint_location_of(path)
+    except DeclarationValueError:
+        address = os.fspath(path)
+        if is_remote() or not is_remote_address(address):
+            raise
+        try:
+            files = HadoopFiles(spark, address)
+        except SparkSetupError as error:
+            raise DeclarationValueError(str(error)) from error
+    filesystem = fs.PyFileSystem(_HadoopHandler(files))
+    return SavepointLocation(address, filesystem, files.plain(files.address), files.address)
+
+
+class _HadoopHandler(fs.FileSystemHandler):  # type: ignore[misc]
+    """The methods that Arrow calls on a filesystem; savepoints do not need the others."""
+
+    def __init__(self, files: HadoopFiles) -> None:
+        self._files = files
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _HadoopHandler) and other._files is self._files
+
+    def __hash__(self) -> int:
+        return hash(id(self._files))
+
+    def get_type_name(self) -> str:
+        return "hadoop"
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    def get_file_info(self, paths: list[str]) -> list[Any]:
+        return [self._info(path, self._files.status(path)) for path in paths]
+
+    def get_file_info_selector(self, selector: Any) -> list[Any]:
+        return [
+            self._info(f"{selector.base_dir}/{each.name}", each)
+            for each in self._files.entries(selector.base_dir)
+        ]
+
+    @staticmethod
+    def _info(path: str, found: Any) -> Any:
+        if found is None:
+            return fs.FileInfo(path, fs.FileType.NotFound)
+        if found.is_folder:
+            return fs.FileInfo(path, fs.FileType.Directory)
+        return fs.FileInfo(path, fs.FileType.File, size=found.size)
+
+    def create_dir(self, path: str, recursive: bool) -> None:  # noqa: ARG002 - Arrow's
+        self._files.make_folder(path)
+
+    def delete_dir(self, path: str) -> None:
+        self._files.delete(path)
+
+    def delete_file(self, path: str) -> None:
+        self._files.delete(path)
+
+    def move(self, src: str, dest: str) -> None:
+        self._files.rename(src, dest)
+
+    def open_input_file(self, path: str) -> Any:
+        descriptor, local = tempfile.mkstemp(prefix="pyflinklike-")
+        os.close(descriptor)
+        try:
+            # Bytes come slowly through py4j, so Java copies the file to a local disk.
+            self._files.copy_here(path, local)
+            return pa.OSFile(local)
+        finally:
+            os.unlink(local)  # the open file stays until it is closed
+
+    def open_input_stream(self, path: str) -> Any:
+        return self.open_input_file(path)
+
+    def open_output_stream(self, path: str, metadata: Any) -> Any:  # noqa: ARG002 - Arrow's
+        return pa.PythonFile(_Written(self._files, path), mode="w")
+
+    def _refuse(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+    delete_dir_contents = delete_root_dir_contents = copy_file = open_append_stream = _refuse
+
+
+class _Written(io.BytesIO):
+    """A small file, which Hadoop gets when it is closed."""
+
+    def __init__(self, files: HadoopFiles, path: str) -> None:
+        super().__init__()
+        self._files, self._path = files, path
+
+    def close(self) -> None:
+        if not self.closed:
+            self._files.write(self._path, self.getvalue(), replaces=True)
+        super().close()

@@ -57,9 +57,9 @@ from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
 from pyflinklike.state_processor._checkpoints.checkpoint import last_batch, read_blobs, where_of
 from pyflinklike.state_processor._checkpoints.group_job import Batches, map_frame
-from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._checkpoints.savepoint_frames import Frames, read_saved_frames
 from pyflinklike.state_processor._checkpoints.state_frames import KeyGroupFinder
+from pyflinklike.state_processor._folders.hadoop_files import savepoint_location_in
 from pyflinklike.state_processor._logs.checkpoint_logs import (
     check_logs,
     merge,
