@@ -49,11 +49,16 @@ from pyflinklike.state_processor._checkpoints.group_job import (
     map_frame,
     spark_schema,
 )
-from pyflinklike.state_processor._logs.checkpoint_logs import check_groups, record_and_registry
+from pyflinklike.state_processor._logs.checkpoint_logs import (
+    Checked,
+    Finding,
+    GroupChecker,
+    StoredKeys,
+    check_groups,
+    record_and_registry,
+)
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.group_reader import StoredKeys
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.log_check import Checked, Finding, GroupChecker
 
 __all__ = ["OperatorCheck", "check_checkpoint"]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readers of a checkpoint, one key group at a time, from any host's log.
 
-They give the entries of a state, the timers, the keys that have entries, or one row for each key
-with a column for each state, as the SQL connector of Flink's State Processor API does.
+They give the entries of a state, the timers, or one row for each key with a column for each state,
+as the SQL connector of Flink's State Processor API does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike._changelog.damage import decoding
-from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import sections_of
 from pyflinklike._changelog.segments import Section, Segment
@@ -27,9 +26,6 @@ from pyflinklike._changelog.stored_table import (
     replay,
 )
 from pyflinklike._clock import TimeDomain
-from pyflinklike.errors import PyflinklikeError
-from pyflinklike.state.table import RESERVED_PREFIX
-from pyflinklike.state_processor._logs.checkpoint_logs import read_log
 from pyflinklike.state_processor._logs.column_values import (
     TIMESTAMP,
     BatchClock,
@@ -53,7 +49,6 @@ __all__ = [
     "GroupReader",
     "GroupStateReader",
     "KeyedReader",
-    "StoredKeys",
     "TimersReader",
     "sections_by_table",
 ]
@@ -221,65 +216,6 @@ class TimersReader:
             columns += [timestamps(times), pc.less_equal(times, pa.scalar(now, pa.int64()))]
         columns.append(pa.repeat(pa.scalar(index, pa.int32()), rows))
         return pa.table(columns, schema=self.schema)
-
-
-@attrs.frozen
-class StoredKeys:
-    """Reads the keys of key groups; it is pickled for the workers that run it."""
-
-    record: OperatorRecord
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the rows: key columns, a state that has entries of the key, key group.
-
-        Raises:
-            IncompatibleStateError: The keys are of a type that cannot be read.
-        """
-        fields = KeyColumns.of(self.record).fields
-        return pa.schema(
-            [*fields, pa.field("state", pa.string()), pa.field("key_group", pa.int32())]
-        )
-
-    def read(
-        self, index: int, head: Head, blobs: Mapping[int, bytes], where: str
-    ) -> Iterator[pa.RecordBatch]:
-        """Return the keys of one key group; keys of a damaged table are left out.
-
-        Args:
-            index: The index of the group.
-            head: The head of the group.
-            blobs: The stored segments by sequence number.
-            where: The name of the group, for messages.
-        """
-        # `GroupChecker` reports damage; here only keys that can be read count.
-        try:
-            tables = sections_by_table(read_log(head, blobs, where), where)
-        except PyflinklikeError:
-            return
-        columns = KeyColumns.of(self.record)
-        for name, sections in tables.items():
-            declaration = sections[-1].declaration
-            if declaration.per_group:
-                continue
-            try:
-                entries = replay(StoredTable(declaration), sections, where)
-                keys = columns.show(_distinct(entries.column("key").combine_chunks()))
-            except (PyflinklikeError, pa.ArrowException):
-                continue
-            what = "timers" if name.startswith(RESERVED_PREFIX) else f"state {name!r}"
-            rows = len(keys[0])
-            arrays = [
-                *keys,
-                pa.repeat(pa.scalar(what), rows),
-                pa.repeat(pa.scalar(index, pa.int32()), rows),
-            ]
-            yield from pa.table(arrays, schema=self.schema).to_batches()
-
-
-def _distinct(keys: pa.Array) -> pa.Array:
-    codes = codes_of([keys], len(keys))
-    return keys.take(last_of_each(codes, numbers(len(keys))).drop_null())
 
 
 _JUDGED = ("stamp", "expires_at", "alive", "key_group")

@@ -21,8 +21,8 @@ from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Section, Segment
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError, SparkSetupError
+from pyflinklike.state_processor._logs.checkpoint_logs import Checked, Finding
 from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
-from pyflinklike.state_processor._logs.log_check import Checked, Finding
 from pyflinklike.state_processor._logs.state_infos import (
     StateInfo,
     StateInfos,

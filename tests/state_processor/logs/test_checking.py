@@ -34,8 +34,8 @@ from pyflinklike.spark._host.wake_up import find_wanted_call
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of
 from pyflinklike.state_processor._checkpoints.checkpoint_check import OperatorCheck
+from pyflinklike.state_processor._logs.checkpoint_logs import Checked, GroupChecker
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.log_check import Checked, GroupChecker
 from pyflinklike.stores import WindowStoreDescriptor
 
 GROUPS = 2

@@ -16,8 +16,9 @@ from pyflinklike import (
 )
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.state_processor._logs.checkpoint_logs import StoredKeys
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.group_reader import KeyedReader, StoredKeys
+from pyflinklike.state_processor._logs.group_reader import KeyedReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.log_rows import SegmentsReader
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
