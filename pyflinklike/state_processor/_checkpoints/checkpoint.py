@@ -60,7 +60,6 @@ __all__ = [
     "checkpoint_states",
     "clone_in_format_of",
     "is_ours",
-    "last_batch",
     "load_blobs",
     "location_of",
     "offsets_of",
@@ -68,7 +67,6 @@ __all__ = [
     "partitions_of_batches",
     "place_in",
     "query_id_of",
-    "read_blobs",
     "read_registered_timers",
     "refuse_errors",
     "savepoint_at",
@@ -246,6 +244,9 @@ def checkpoint_states(
         operator: Spark's number of an operator, or a uid; None reads all operators.
         batch_id: The number of the micro-batch; None reads the last committed one.
 
+    Returns:
+        The operators, all after one micro-batch.
+
     Raises:
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed.
         UnknownBatchError: The batch is not, or no longer, there.
@@ -269,16 +270,19 @@ def checkpoint_states(
         raise SparkSetupError(
             f"{msg}; give the checkpointLocation of the query, and if it is new wait for its first batch"
         )
-    rows = [row for row in every if is_ours(row)]
-    if is_int(operator):
-        rows = [row for row in rows if row["operatorId"] == operator]
+    ours = [row for row in every if is_ours(row)]
+    rows = [row for row in ours if not is_int(operator) or row["operatorId"] == operator]
     found = [_state(spark, location, row, batch_id) for row in rows]
     # Only an operator's record has its uid, so all operators are read to find one.
     if isinstance(operator, str):
         found = [each for each in found if each.record.identity.name == operator]
     if not found:
         msg = f"{where}: operator must be one that process() made"
-        raise UnknownStateError(f"{msg}, got {operator!r}; {_there_are(rows, found)}")
+        raise UnknownStateError(f"{msg}, got {operator!r}; {_there_are(ours, found)}")
+    first = min(each.batch_id for each in found)
+    if any(each.batch_id != first for each in found):
+        # A running query has committed a batch while its operators were read one after another.
+        return checkpoint_states(spark, location, operator, first)
     return found
 
 
@@ -378,33 +382,6 @@ _SECOND_FORMAT = re.compile(r'NumberFormatException: For input string: "\d+_[0-9
 _OTHER_FORMAT = re.compile(r"only supported log version is v\d+, but encountered v(\d+)")
 """Matches the error of Spark 4.1 for a checkpoint whose format is not the session's."""
 _SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
-
-
-def last_batch(spark: SparkSession, location: str, operator_id: int, where: str) -> int:
-    """Return the last micro-batch that was committed.
-
-    Raises:
-        SparkSetupError: No batch is committed, or `process` did not make the operator; or this is
-            PySpark 3.5.
-    """
-    rows = operators_of(spark, location, where)
-    operator = next((row for row in rows if row["operatorId"] == operator_id), None)
-    if operator is None:
-        msg = (
-            f"{where}: must be a stateful operator of a query that has run, got no such operator; "
-            "give the checkpointLocation of the query, look into Spark's state-metadata for the "
-            "operator's id, and if the query is new wait for its first batch"
-        )
-        raise SparkSetupError(msg)
-    _check_ours(operator, where)
-    last: int = operator["maxBatchId"]
-    if last < 0:
-        msg = (
-            f"{where}: no micro-batch is committed yet, so there is no state; "
-            "wait for the query's first batch"
-        )
-        raise SparkSetupError(msg)
-    return last
 
 
 def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRow]:
@@ -610,33 +587,6 @@ def _check_reads_state(where: str) -> None:
             "run the stream on PySpark 4.0 or newer, whose checkpoints can be read"
         )
         raise SparkSetupError(msg)
-
-
-def _check_ours(operator: SparkRow, where: str) -> None:
-    if not is_ours(operator):
-        msg = (
-            f"{where}: the operator must be one that process() made, got {operator['operatorName']}"
-            "; look into Spark's state-metadata for its id"
-        )
-        raise SparkSetupError(msg)
-
-
-def read_blobs(
-    spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
-) -> dict[int, dict[int, bytes]]:
-    """Read all blobs of an operator, by grouping key and then by sequence number.
-
-    Raises:
-        SparkSetupError: Spark cannot read the checkpoint.
-    """
-    with refuse_errors(where):
-        rows: list[dict[str, Any]] = (
-            load_blobs(spark, location, operator_id, batch_id, where).toArrow().to_pylist()
-        )
-    blobs: dict[int, dict[int, bytes]] = {}
-    for row in rows:
-        blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]
-    return blobs
 
 
 def _unreadable(where: str, error: Exception) -> SparkSetupError:

@@ -56,7 +56,7 @@ from pyflinklike.state_processor._logs.column_values import (
 )
 from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_infos import StateInfos, describe_states, state_of
+from pyflinklike.state_processor._logs.state_infos import StateInfo, StateInfos, describe_states
 from pyflinklike.state_processor._logs.state_rows import EXPIRING, STREAM_TIME, StateRows
 from pyflinklike.state_processor._savepoints.manifest import (
     Manifest,
@@ -69,16 +69,14 @@ from pyflinklike.state_processor._savepoints.savepoint_location import Savepoint
 
 __all__ = [
     "Frames",
+    "SavedState",
     "frame_of_files",
     "frames_of",
-    "list_saved_states",
     "manifest_of",
-    "operator_of",
-    "read_saved_entries",
     "read_saved_frames",
-    "read_saved_timers",
     "save",
     "save_checkpoint",
+    "saved_states",
     "take_savepoint",
 ]
 
@@ -109,77 +107,144 @@ def _literal(path: str) -> str:
     return _OF_PATTERNS.sub(r"\\\g<0>", path)
 
 
-def list_saved_states(
+@attrs.frozen
+class SavedState:
+    """An operator of a savepoint; readers ask it what they ask a `CheckpointState`.
+
+    Args:
+        spark: Any session that reaches the directory.
+        directory: The savepoint, already opened.
+        operator_id: The position of the operator in the savepoint.
+    """
+
+    spark: SparkSession
+    directory: SavepointDirectory
+    operator_id: int
+
+    @property
+    def saved(self) -> SavedOperator:
+        """The files of the operator."""
+        return self.directory.manifest.operators[self.operator_id]
+
+    @property
+    def record(self) -> OperatorRecord:
+        """The operator's record, which declares its states."""
+        return self.saved.record
+
+    @property
+    def batch_id(self) -> int | None:
+        """The micro-batch of the savepoint; None if no query made it."""
+        return self.directory.manifest.batch_id
+
+    @property
+    def where(self) -> str:
+        """The name of the savepoint in messages."""
+        return self.directory.location.where
+
+    def clock(self) -> BatchClock | None:
+        """Return the times of the savepoint's batch; None if they are not known."""
+        manifest = self.directory.manifest
+        if manifest.processing_time is None or manifest.watermark is None:
+            return None
+        return BatchClock(manifest.processing_time, manifest.watermark)
+
+    def sized_states(self) -> StateInfos:
+        """List the states with their sizes."""
+        every = self.directory.states()
+        return StateInfos(each for each in every if each.operator_id == self.operator_id)
+
+    def entries(
+        self,
+        info: StateInfo,
+        now: BatchClock | None,
+        *,
+        keys: Iterable[Any] | None = None,
+        expired: bool = True,
+    ) -> DataFrame:
+        """Read the entries of a state, as `read_state` does.
+
+        Args:
+            info: The description of the state.
+            now: The time by which entries are expired; None takes the time of the savepoint.
+            keys: The keys to read; None reads all.
+            expired: Whether to include entries that the function would no longer see.
+
+        Raises:
+            DeclarationValueError: The savepoint does not know what is expired.
+            StateValueError: A key has more or fewer values than there are key columns.
+            CorruptStateError: A file is missing, or is not the one that was saved.
+        """
+        rows = StateRows.of(self.record, info, saved=True)
+        frame = frame_of_files(
+            self.spark, self.directory, self.saved.states[info.name], rows.schema
+        )
+        if keys is not None and info.key_type is not None:
+            frame = frame.where(_is_one_of(keys, [name for name, _ in info.key_columns]))
+        if not expired and info.kind in EXPIRING:
+            msg = f"{self.where}: expired=False works for a store in a checkpoint only"
+            raise DeclarationValueError(f"{msg}, got store {info.name!r}; leave it out")
+        if STREAM_TIME in frame.columns:
+            frame = frame.drop(STREAM_TIME)
+        if info.ttl is None:
+            return frame
+        clock = now or self.clock()
+        if clock is None:
+            msg = f"{self.where}: the time of its batch, which decides what is expired in "
+            raise DeclarationValueError(
+                f"{msg}{info.name!r}, is not known, got now=None; give now="
+            )
+        judged = functools.partial(_judge, info.ttl, clock, expired)
+        return map_frame(frame, judged, spark_schema(_schema_to_show(rows)))
+
+    def timers(self, now: BatchClock | None) -> DataFrame:
+        """Read the timers, as `read_timers` does.
+
+        Args:
+            now: The time by which timers are `due`; None takes the time of the savepoint.  If that
+                is not known, `due` is null.
+
+        Raises:
+            CorruptStateError: A file is missing, or is not the one that was saved.
+        """
+        schema = TimersReader(self.record, None).schema
+        frame = frame_of_files(self.spark, self.directory, self.saved.timers, schema)
+        at = schema.get_field_index("timestamp") + 1
+        added = schema.insert(at, pa.field("due", pa.bool_()))
+        added = added.insert(at, pa.field("time", TIMESTAMP))
+        dated = functools.partial(_date_timers, now or self.clock())
+        return map_frame(frame, dated, spark_schema(added))
+
+
+def saved_states(
+    spark: SparkSession,
     directory: SavepointDirectory,
-    batch_id: int | None,
     operator: int | str | None,
-    *,
-    sizes: bool,
-) -> StateInfos:
-    """List the states of a savepoint, as `list_states` does.
+    batch_id: int | None,
+) -> list[SavedState]:
+    """Return operators of a savepoint.
+
+    Args:
+        spark: Any session that reaches the directory.
+        directory: The savepoint, already opened.
+        operator: The position or uid of an operator; None returns all.
+        batch_id: None, or the batch of the savepoint.
 
     Raises:
         UnknownStateError: There is no such operator.
         DeclarationValueError: The savepoint is of another batch.
     """
-    chosen = 0 if operator is None else operator
-    uid = operator_of(directory, chosen, batch_id).uid
-    found = directory.states(None if operator is None else uid)
-    if sizes:
-        return found
-    return StateInfos(attrs.evolve(each, entries=None, bytes=None) for each in found)
-
-
-def read_saved_entries(
-    spark: SparkSession,
-    directory: SavepointDirectory,
-    state: str,
-    *,
-    batch_id: int | None,
-    operator: int | str,
-    keys: Iterable[Any] | None,
-    expired: bool,
-    now: BatchClock | None,
-) -> DataFrame:
-    """Read the entries of a state, as `read_state` does.
-
-    Args:
-        spark: Any session that reaches the directory.
-        directory: The savepoint, already opened.
-        state: The name of the state.
-        batch_id: None, or the batch of the savepoint.
-        operator: The operator's position in the savepoint, or its uid.
-        keys: The keys to read; None reads all.
-        expired: Whether to include entries that the function would no longer see.
-        now: The time by which entries are expired; None takes the time of the savepoint.
-
-    Raises:
-        UnknownStateError: There is no such state or operator.
-        DeclarationValueError: The savepoint is of another batch, or does not know what is expired.
-        StateValueError: A key has more or fewer values than there are key columns.
-        CorruptStateError: A file is missing, or is not the one that was saved.
-    """
-    found = operator_of(directory, operator, batch_id)
-    info = state_of(describe_states(found.record, 0), state, directory.location.where)
-    rows = directory.rows_of(found, state)
-    frame = frame_of_files(spark, directory, found.states[state], rows.schema)
-    if keys is not None and info.key_type is not None:
-        frame = frame.where(_is_one_of(keys, [name for name, _ in info.key_columns]))
-    if not expired and info.kind in EXPIRING:
-        msg = f"{directory.location.where}: expired=False works for a store in a checkpoint only"
-        raise DeclarationValueError(f"{msg}, got store {state!r}; leave it out")
-    if STREAM_TIME in frame.columns:
-        frame = frame.drop(STREAM_TIME)
-    if info.ttl is None:
-        return frame
-    clock = now or _clock(directory)
-    if clock is None:
-        msg = (
-            f"{directory.location.where}: the time of its batch, which decides what is expired in "
-        )
-        raise DeclarationValueError(f"{msg}{state!r}, is not known, got now=None; give now=")
-    judged = functools.partial(_judge, info.ttl, clock, expired)
-    return map_frame(frame, judged, spark_schema(_schema_to_show(rows)))
+    where, manifest = directory.location.where, directory.manifest
+    if batch_id not in (None, manifest.batch_id):
+        msg = f"{where}: it has one batch, {manifest.batch_id}, got batch_id={short_repr(batch_id)}"
+        raise DeclarationValueError(f"{msg}; leave it out")
+    uids = directory.operators()
+    if isinstance(operator, str):
+        operator = uids.index(manifest.operator(operator, where).uid)
+    numbers = range(len(uids)) if operator is None else [operator]
+    if not uids or not set(numbers).issubset(range(len(uids))):
+        msg = f"{where}: its operators are {uids}, got operator={operator}"
+        raise UnknownStateError(f"{msg}; give the uid of one of them")
+    return [SavedState(spark, directory, number) for number in numbers]
 
 
 def _schema_to_show(rows: StateRows) -> pa.Schema:
@@ -206,38 +271,6 @@ def _judge(
         yield from (table if expired else table.filter(alive)).to_batches()
 
 
-def read_saved_timers(
-    spark: SparkSession,
-    directory: SavepointDirectory,
-    *,
-    batch_id: int | None,
-    operator: int | str,
-    now: BatchClock | None,
-) -> DataFrame:
-    """Read the timers, as `read_timers` does.
-
-    Args:
-        spark: Any session that reaches the directory.
-        directory: The savepoint, already opened.
-        batch_id: None, or the batch of the savepoint.
-        operator: The operator's position in the savepoint, or its uid.
-        now: The time by which timers are `due`; None takes the time of the savepoint.  If that is
-            not known, `due` is null.
-
-    Raises:
-        UnknownStateError: There is no such operator.
-        DeclarationValueError: The savepoint is of another batch.
-        CorruptStateError: A file is missing, or is not the one that was saved.
-    """
-    found = operator_of(directory, operator, batch_id)
-    schema = TimersReader(found.record, None).schema
-    frame = frame_of_files(spark, directory, found.timers, schema)
-    at = schema.get_field_index("timestamp") + 1
-    added = schema.insert(at, pa.field("due", pa.bool_())).insert(at, pa.field("time", TIMESTAMP))
-    dated = functools.partial(_date_timers, now or _clock(directory))
-    return map_frame(frame, dated, spark_schema(added))
-
-
 def _date_timers(
     clock: BatchClock | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
@@ -252,34 +285,6 @@ def _date_timers(
             due = pc.less_equal(times, pc.if_else(is_event, *instants))
         table = pa.Table.from_batches([batch]).add_column(at, "due", due)
         yield from table.add_column(at, "time", timestamps(times)).to_batches()
-
-
-def operator_of(
-    directory: SavepointDirectory, operator: int | str, batch_id: int | None
-) -> SavedOperator:
-    """Return an operator of a savepoint.
-
-    Raises:
-        UnknownStateError: There is no such operator.
-        DeclarationValueError: The savepoint is of another batch.
-    """
-    where, manifest = directory.location.where, directory.manifest
-    if batch_id not in (None, manifest.batch_id):
-        msg = f"{where}: it has one batch, {manifest.batch_id}, got batch_id={short_repr(batch_id)}"
-        raise DeclarationValueError(f"{msg}; leave it out")
-    if isinstance(operator, str):
-        return manifest.operator(operator, where)
-    if not 0 <= operator < len(manifest.operators):
-        msg = f"{where}: its operators are {directory.operators()}, got operator={operator}"
-        raise UnknownStateError(f"{msg}; give the uid of one of them")
-    return manifest.operators[operator]
-
-
-def _clock(directory: SavepointDirectory) -> BatchClock | None:
-    manifest = directory.manifest
-    if manifest.processing_time is None or manifest.watermark is None:
-        return None
-    return BatchClock(manifest.processing_time, manifest.watermark)
 
 
 def _is_one_of(keys: Iterable[Any], names: list[str]) -> Column:
@@ -386,11 +391,7 @@ def save_checkpoint(
         manifest = _note_of(spark, location, batch_id, f"checkpoint {location!r}, batch {batch_id}")
     else:
         states = checkpoint_states(spark, location, operator, batch_id)
-        first, *others = states
-        if any(each.batch_id != first.batch_id for each in others):
-            # A batch was committed meanwhile; all operators must be of the same batch.
-            states = checkpoint_states(spark, location, operator, first.batch_id)
-        manifest = manifest_of(first)
+        manifest = manifest_of(states[0])
     save(target, [frames_of(each) for each in states], manifest, mode)
     return job, manifest.batch_id
 

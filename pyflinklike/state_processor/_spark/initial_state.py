@@ -55,7 +55,12 @@ from pyflinklike.spark._wire.key_hash import key_group
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
-from pyflinklike.state_processor._checkpoints.checkpoint import last_batch, read_blobs, where_of
+from pyflinklike.state_processor._checkpoints.checkpoint import (
+    checkpoint_states,
+    load_blobs,
+    location_of,
+    refuse_errors,
+)
 from pyflinklike.state_processor._checkpoints.group_job import Batches, map_frame
 from pyflinklike.state_processor._checkpoints.savepoint_frames import Frames, read_saved_frames
 from pyflinklike.state_processor._checkpoints.state_frames import KeyGroupFinder
@@ -188,17 +193,20 @@ def read_savepoint(
         CorruptStateError: A key group's log is damaged, incomplete, or not the one that the
             operator's record names; or a key group is missing.
         IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
-        SparkSetupError: Spark cannot read the checkpoint, it has no such batch or no committed one,
-            the operator is not pyflinklike's, or the savepoint would be larger than 2 GiB.
+        UnknownBatchError: The batch is not, or no longer, there.
+        UnknownStateError: There is no such operator, or `process` did not make it.
+        SparkSetupError: Spark cannot read the checkpoint, no batch is committed yet, or the savepoint
+            would be larger than 2 GiB.
     """
     allow_pickle = pickle_allowed(allow_pickle)
-    location = os.fspath(checkpoint_location)
-    where = f"checkpoint {location!r}, operator {operator_id}"
-    last = last_batch(spark, location, operator_id, where)
-    batch_id = last if batch_id is None else batch_id
-    where = where_of(location, operator_id, batch_id)
-    blobs = read_blobs(spark, location, operator_id, batch_id, where)
-    return savepoint_of(blobs, where, allow_pickle=allow_pickle)
+    location = location_of(checkpoint_location, spark)
+    (state,) = checkpoint_states(spark, location, operator_id, batch_id)
+    blobs: dict[int, dict[int, bytes]] = {}
+    with refuse_errors(state.where):
+        rows = load_blobs(spark, location, operator_id, state.batch_id, state.where).toArrow()
+    for row in rows.to_pylist():
+        blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]
+    return savepoint_of(blobs, state.where, allow_pickle=allow_pickle)
 
 
 def savepoint_of(
