@@ -9,12 +9,12 @@ that read checkpoints or edit state run on Spark.
 """
 
 from pyflinklike._exports import export_public, is_loading
-from pyflinklike.state_processor._savepoints.harness_savepoint import write_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_directory import (
     SavepointDirectory,
     is_savepoint,
     open_savepoint,
 )
+from pyflinklike.state_processor._savepoints.savepoint_writer import write_savepoint
 
 __all__ = [
     "Savepoint",

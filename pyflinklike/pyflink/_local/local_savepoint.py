@@ -27,11 +27,12 @@ from pyflinklike.pyflink._graph.nodes import FromSource
 from pyflinklike.pyflink._graph.source_positions import ReadParts
 from pyflinklike.pyflink._local.keyed_stream_operators import OperatorStation
 from pyflinklike.state_processor._savepoints.manifest import Manifest, Position, SavedOperator
-from pyflinklike.state_processor._savepoints.savepoint_directory import check_fit, write_operator
+from pyflinklike.state_processor._savepoints.savepoint_directory import check_fit
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
     savepoint_location_of,
 )
+from pyflinklike.state_processor._savepoints.savepoint_writer import write_operator
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.frozen_keys import key_group_of
 
