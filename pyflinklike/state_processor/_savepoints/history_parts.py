@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 from pyarrow import fs
@@ -30,6 +30,7 @@ from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Segment
 from pyflinklike._clock import MIN_WATERMARK, Clock
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
+from pyflinklike.state_processor._folders.folder_paths import seal, unseal
 from pyflinklike.state_processor._savepoints.manifest import (
     HISTORY,
     MANIFEST,
@@ -40,8 +41,6 @@ from pyflinklike.state_processor._savepoints.manifest import (
     SavedRows,
     decode_operator,
     encode_operator,
-    seal,
-    unseal,
 )
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
@@ -401,22 +400,12 @@ def _join_rows(parts: Iterable[SavedRows]) -> SavedRows:
 
 def _delete_rest(location: SavepointLocation, manifest: Manifest) -> None:
     """Delete the files of other attempts, and the notes, which a whole savepoint does not need."""
-    named = {
-        file.path
-        for operator in manifest.operators
-        for rows in (*operator.states.values(), operator.timers)
-        for file in rows.files
-    }
-    for name in _parquet_files(location):
-        if name not in named:
-            location.filesystem.delete_file(location.path(name))
+    named = {file.path for operator in manifest.operators for file in operator.files()}
+    below = fs.FileSelector(location.path("operators"), recursive=True, allow_not_found=True)
+    for info in location.filesystem.get_file_info(below):
+        name = info.path[len(location.root) + 1 :]
+        if name.endswith(".parquet") and name not in named:
+            location.filesystem.delete_file(info.path)
     if location.exists(_NOTES):
         location.filesystem.delete_dir(location.path(_NOTES))
     location.filesystem.delete_file(location.path(HISTORY))
-
-
-def _parquet_files(location: SavepointLocation) -> Iterator[str]:
-    below = fs.FileSelector(location.path("operators"), recursive=True, allow_not_found=True)
-    for info in location.filesystem.get_file_info(below):
-        if info.base_name.endswith(".parquet"):
-            yield info.path[len(location.root) + 1 :]

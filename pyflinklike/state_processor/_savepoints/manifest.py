@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +32,7 @@ import attrs
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike.errors import CorruptStateError, UnknownStateError
+from pyflinklike.state_processor._folders.folder_paths import compact, seal
 
 __all__ = [
     "HISTORY",
@@ -50,8 +51,6 @@ __all__ = [
     "encode_operator",
     "folder_of",
     "move_on",
-    "seal",
-    "unseal",
 ]
 
 
@@ -114,6 +113,11 @@ class SavedOperator:
     def uid(self) -> str:
         """The operator's name."""
         return self.record.identity.name
+
+    def files(self) -> Iterator[SavedFile]:
+        """Iterate over the files of all states and of the timers."""
+        for rows in (*self.states.values(), self.timers):
+            yield from rows.files
 
 
 @attrs.frozen
@@ -188,7 +192,7 @@ class Manifest:
         try:
             fields = json.loads(text)
             checksum = fields.pop("checksum", None)
-            is_whole = checksum == zlib.crc32(_compact(fields))
+            is_whole = checksum == zlib.crc32(compact(fields))
             found = fields.pop("format")
             if found != _FORMAT:
                 msg = f"{where}: this version of pyflinklike reads format {_FORMAT} of savepoints"
@@ -229,22 +233,6 @@ def _file_name(name: str) -> str:
     return f"{encoded[:_LONGEST_NAME]}~{digest}"
 
 
-def seal(fields: Mapping[str, Any]) -> str:
-    """Return an object as JSON, with a checksum of itself."""
-    whole = {**fields, "checksum": zlib.crc32(_compact(fields))}
-    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
-
-
-def unseal(text: str) -> dict[str, Any] | None:
-    """Return the object that `seal` wrote, or None for any other text."""
-    try:
-        fields: dict[str, Any] = json.loads(text)
-        checksum = fields.pop("checksum", None)
-    except (ValueError, AttributeError, TypeError):
-        return None
-    return fields if checksum == zlib.crc32(_compact(fields)) else None
-
-
 def encode_operator(operator: SavedOperator) -> dict[str, Any]:
     """Return an operator as plain data."""
     return {
@@ -263,7 +251,7 @@ def decode_operator(fields: Mapping[str, Any], where: str) -> SavedOperator:
     """
     return SavedOperator(
         # A record is read from compact JSON only, and the manifest is indented.
-        OperatorRecord.from_bytes(_compact(fields["record"]), where),
+        OperatorRecord.from_bytes(compact(fields["record"]), where),
         {name: _rows(each) for name, each in fields["states"].items()},
         _rows(fields["timers"]),
         fields["domains"],
@@ -272,11 +260,6 @@ def decode_operator(fields: Mapping[str, Any], where: str) -> SavedOperator:
 
 def _rows(fields: dict[str, Any]) -> SavedRows:
     return SavedRows(fields["rows"], tuple(SavedFile(**each) for each in fields["files"]))
-
-
-def _compact(fields: Mapping[str, Any]) -> bytes:
-    """Write an object in the one form that its checksum is computed from."""
-    return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
 
 # The job or the batch in a savepoint

@@ -166,12 +166,7 @@ class SavepointDirectory:
         Raises:
             CorruptStateError: A file is missing or was changed.
         """
-        self.location.verify(
-            each
-            for operator in self.manifest.operators
-            for saved in (*operator.states.values(), operator.timers)
-            for each in saved.files
-        )
+        self.location.verify(each for one in self.manifest.operators for each in one.files())
 
     def segment(self, operator: str | None = None) -> Segment:
         """Return all state of an operator as one snapshot, such as a harness restores.
