@@ -58,6 +58,7 @@ __all__ = [
     "CheckpointState",
     "change_feed",
     "checkpoint_states",
+    "clock_of",
     "clone_in_format_of",
     "is_ours",
     "load_blobs",
@@ -132,8 +133,17 @@ class CheckpointState:
         Raises:
             SparkSetupError: Spark no longer has the times.
         """
-        fields = offsets_of(self.spark, self.location, self.batch_id, self.where)[1]
-        return BatchClock(fields["batchTimestampMs"], watermark_of(fields["batchWatermarkMs"]))
+        return clock_of(self.spark, self.location, self.batch_id, self.where)
+
+
+def clock_of(spark: SparkSession, location: str, batch_id: int, where: str) -> BatchClock:
+    """Read the times that operators were given in a micro-batch.
+
+    Raises:
+        SparkSetupError: Spark no longer has the times.
+    """
+    fields = offsets_of(spark, location, batch_id, where)[1]
+    return BatchClock(fields["batchTimestampMs"], watermark_of(fields["batchWatermarkMs"]))
 
 
 def offsets_of(
@@ -373,14 +383,35 @@ _LONGEST = 1_000
 _PLACE = 1_000
 """The distance between the numbers of two neighbours that share a state operator."""
 _FURTHER = re.compile(rf'"{log_variable(1)[:-1]}(\d+)"')
-_MOVED = re.compile(r"(?:file:)?(/\S+|\w+://\S+)/state/\d+/_stateSchema/\S+ does not exist")
-"""Matches the error for a missing file; Spark notes absolute paths in a checkpoint."""
-_ENCODED = re.compile(r"No committed batch found, checkpoint location: \S*%[0-9A-F]{2}")
-"""Matches the error of Spark's data source for a location with characters that a URL encodes."""
-_SECOND_FORMAT = re.compile(r'NumberFormatException: For input string: "\d+_[0-9a-f-]{36}"')
-"""Matches the error of Spark 4.0 for format 2, in which names of files are more than a number."""
-_OTHER_FORMAT = re.compile(r"only supported log version is v\d+, but encountered v(\d+)")
-"""Matches the error of Spark 4.1 for a checkpoint whose format is not the session's."""
+_REMEDIES = (
+    (
+        # Spark notes absolute paths in a checkpoint, and this file of it is missing.
+        re.compile(r"(?:file:)?(/\S+|\w+://\S+)/state/\d+/_stateSchema/\S+ does not exist"),
+        (
+            "Spark notes absolute paths in a checkpoint, and looks for this one at {0}, where it was "
+            "written: move it back or, on a local disk, make a link (ln -s <where it is> {0})"
+        ),
+    ),
+    (
+        # Spark 4.1 fails so for a checkpoint whose format is not the session's.
+        re.compile(r"only supported log version is v\d+, but encountered v(\d+)"),
+        (
+            "this Spark reads only checkpoints of the format that the session has: call "
+            f'spark.conf.set("{_FORMAT}", "{{0}}")'
+        ),
+    ),
+    (
+        # Spark 4.0 fails so for format 2, in which names of files are more than a number.
+        re.compile(r'NumberFormatException: For input string: "\d+_[0-9a-f-]{36}"'),
+        "Spark 4.0 cannot read state of format 2; read it with a newer PySpark",
+    ),
+    (
+        # The location has characters that a URL encodes.
+        re.compile(r"No committed batch found, checkpoint location: \S*%[0-9A-F]{2}"),
+        "Spark encodes such a path twice: give a path without spaces and the like, or a link",
+    ),
+)
+"""What to do about Spark's errors, by their text."""
 _SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
 
 
@@ -595,30 +626,9 @@ def _unreadable(where: str, error: Exception) -> SparkSetupError:
     said = [line for line in lines[1:] if _SAID.match(line)]
     reason = " ".join([lines[0] if lines else repr(error), *said])
     remedy = "give the checkpointLocation of the query and a batch that it retains"
-    moved = _MOVED.search(reason)
-    if moved is not None:
-        former = moved[1]
-        remedy = (
-            f"Spark notes absolute paths in a checkpoint, and looks for this one at {former}, where "
-            "it was written: move it back or, on a local disk, make a link "
-            f"(ln -s <where it is> {former})"
-        )
-    other = _OTHER_FORMAT.search(reason)
-    if other is not None:
-        remedy = (
-            "this Spark reads only checkpoints of the format that the session has: call "
-            f'spark.conf.set("{_FORMAT}", "{other[1]}")'
-        )
-    if _SECOND_FORMAT.search(reason):
-        remedy = "Spark 4.0 cannot read state of format 2; read it with a newer PySpark"
-    if _ENCODED.search(reason):
-        remedy = (
-            "Spark encodes such a path twice: give a path without spaces and the like, or a link"
-        )
-    return SparkSetupError(
-        f"{where}: Spark cannot read its state, got {_shorten(reason)}; {remedy}"
-    )
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    for pattern, better in _REMEDIES:
+        if found := pattern.search(reason):
+            remedy = better.format(*found.groups())
+    if len(reason) > _LONGEST:
+        reason = f"{reason[:_LONGEST]}..."
+    return SparkSetupError(f"{where}: Spark cannot read its state, got {reason}; {remedy}")

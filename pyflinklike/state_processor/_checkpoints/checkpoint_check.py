@@ -33,11 +33,11 @@ from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._plan.session import prepare_workers
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of
 from pyflinklike.spark._wire.key_hash import key_group
-from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
+from pyflinklike.spark._wire.system_columns import KEY_GROUP
 from pyflinklike.state_processor._checkpoints.checkpoint import (
+    clock_of,
     is_ours,
     load_blobs,
-    offsets_of,
     operators_of,
     read_registered_timers,
     refuse_errors,
@@ -57,7 +57,6 @@ from pyflinklike.state_processor._logs.checkpoint_logs import (
     check_groups,
     record_and_registry,
 )
-from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 
 __all__ = ["OperatorCheck", "check_checkpoint"]
@@ -171,7 +170,8 @@ class OperatorCheck:
 
     def _run(self, blobs: DataFrame, record: OperatorRecord, registry: KeyGroupRegistry) -> _Found:
         prepare_workers(self.spark)
-        mode, clock = TimeMode(record.time_mode), self._clock()
+        mode = TimeMode(record.time_mode)
+        clock = clock_of(self.spark, self.location, self.batch_id, self.where)
         wanted = None
         if not self._has_own_times(blobs):
             wanted = functools.partial(find_wanted_call, mode, clock)
@@ -204,10 +204,6 @@ class OperatorCheck:
     def _read_registries(self, blobs: DataFrame) -> dict[int, bytes]:
         rows = self._answer(blobs.where(f"{KEY_GROUP} = {REGISTRY_KEY}").toArrow).to_pylist()
         return {row["sequence"]: row["blob"] for row in rows}
-
-    def _clock(self) -> BatchClock:
-        times = offsets_of(self.spark, self.location, self.batch_id, self.where)[1]
-        return BatchClock(times["batchTimestampMs"], watermark_of(times["batchWatermarkMs"]))
 
     def _of_groups(self, blobs: DataFrame, job: Any, schema: pa.Schema) -> list[dict[str, Any]]:
         rows = map_frame(blobs.where(f"{KEY_GROUP} >= 0"), job, spark_schema(schema))

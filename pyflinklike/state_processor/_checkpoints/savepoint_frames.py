@@ -54,9 +54,9 @@ from pyflinklike.state_processor._logs.column_values import (
     expires_at,
     timestamps,
 )
-from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import TimersReader, savepoint_readers
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_infos import StateInfo, StateInfos, describe_states
+from pyflinklike.state_processor._logs.state_infos import StateInfo, StateInfos
 from pyflinklike.state_processor._logs.state_rows import EXPIRING, STREAM_TIME, StateRows
 from pyflinklike.state_processor._savepoints.manifest import (
     Manifest,
@@ -410,13 +410,12 @@ def frames_of(state: CheckpointState) -> Frames:
     record = attrs.evolve(
         state.record, dropped={}
     )  # a savepoint lacks states that are being dropped
-    states = {}
-    for info in describe_states(record, state.operator_id):
-        # All key groups have the same broadcast state, so a savepoint takes it from one.
-        only = min(state.registry.served_at, default=None) if info.kind == "broadcast" else None
-        reader = GroupStateReader(StateRows.of(record, info, saved=True), None, only=only)
-        states[info.name] = frame_of_groups(state, reader)
-    return Frames(record, states, frame_of_groups(state, TimersReader(record, None)))
+    first = min(state.registry.served_at, default=None)
+    frames = {
+        name: frame_of_groups(state, reader) for name, reader in savepoint_readers(record, first)
+    }
+    timers = frames.pop(None)
+    return Frames(record, {str(name): frame for name, frame in frames.items()}, timers)
 
 
 def manifest_of(state: CheckpointState) -> Manifest:

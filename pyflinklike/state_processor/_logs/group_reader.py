@@ -35,7 +35,7 @@ from pyflinklike.state_processor._logs.column_values import (
     type_to_show,
 )
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_infos import timers_of
+from pyflinklike.state_processor._logs.state_infos import describe_states, timers_of
 from pyflinklike.state_processor._logs.state_rows import (
     EXPIRING,
     STREAM_TIME,
@@ -50,6 +50,7 @@ __all__ = [
     "GroupStateReader",
     "KeyedReader",
     "TimersReader",
+    "savepoint_readers",
     "sections_by_table",
 ]
 
@@ -216,6 +217,22 @@ class TimersReader:
             columns += [timestamps(times), pc.less_equal(times, pa.scalar(now, pa.int64()))]
         columns.append(pa.repeat(pa.scalar(index, pa.int32()), rows))
         return pa.table(columns, schema=self.schema)
+
+
+def savepoint_readers(
+    record: OperatorRecord, first: int | None
+) -> Iterator[tuple[str | None, GroupStateReader | TimersReader]]:
+    """Yield a reader of each state of a savepoint, behind its name, and last of the timers.
+
+    Args:
+        record: The record of the operator.
+        first: The key group whose broadcast state is read, since all key groups have the same.
+    """
+    for info in describe_states(record, 0):
+        rows = StateRows.of(record, info, saved=True)
+        only = first if info.kind == "broadcast" else None
+        yield info.name, GroupStateReader(rows, None, only=only)
+    yield None, TimersReader(record, None)
 
 
 _JUDGED = ("stamp", "expires_at", "alive", "key_group")

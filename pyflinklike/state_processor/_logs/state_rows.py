@@ -38,7 +38,13 @@ from pyflinklike.state_processor._logs.column_values import (
     type_to_show,
 )
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_infos import StateInfo, declaration_of, descriptor_of
+from pyflinklike.state_processor._logs.state_infos import (
+    StateInfo,
+    declaration_of,
+    describe_states,
+    descriptor_of,
+    state_of,
+)
 from pyflinklike.stores.store_codec import INT_SIZE, KeyCodec
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.types import TypeInformation, Types
@@ -100,6 +106,20 @@ class StateRows:
     def of(cls, record: OperatorRecord, info: StateInfo, *, saved: bool = False) -> StateRows:
         """Describe the rows of a state by the operator's record."""
         return cls(info, KeyColumns.of(record), declaration_of(record, info.name), saved)
+
+    @classmethod
+    def saved_of(cls, record: OperatorRecord, name: str, where: str) -> StateRows:
+        """Describe the rows of a state in a savepoint.
+
+        Args:
+            record: The operator's record.
+            name: The name of the state.
+            where: The name of the operator or savepoint, for messages.
+
+        Raises:
+            UnknownStateError: There is no such state.
+        """
+        return cls.of(record, state_of(describe_states(record, 0), name, where), saved=True)
 
     @property
     def table(self) -> StoredTable:

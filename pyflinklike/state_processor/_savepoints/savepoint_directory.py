@@ -25,7 +25,6 @@ from pyflinklike.state_processor._logs.group_reader import TimersReader
 from pyflinklike.state_processor._logs.state_infos import (
     StateInfos,
     describe_states,
-    state_of,
 )
 from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.state_processor._savepoints.history_parts import is_whole, read_manifest
@@ -145,8 +144,7 @@ class SavepointDirectory:
         Raises:
             UnknownStateError: There is no such state.
         """
-        info = state_of(describe_states(operator.record, 0), state, self.location.where)
-        return StateRows.of(operator.record, info, saved=True)
+        return StateRows.saved_of(operator.record, state, self.location.where)
 
     def _dataset(self, saved: SavedRows, schema: pa.Schema) -> Any:
         from pyarrow import dataset  # if pandas is installed, this imports it, which is slow

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,10 +25,9 @@ from pyflinklike._clock import wall_clock
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.state.table import RESERVED_PREFIX
 from pyflinklike.state_processor._logs.column_values import type_to_show
-from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import savepoint_readers
 from pyflinklike.state_processor._logs.key_columns import KeyColumns, name_of
 from pyflinklike.state_processor._logs.state_infos import describe_states, owner_of
-from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.state_processor._savepoints.manifest import (
     Manifest,
     SavedOperator,
@@ -71,23 +70,17 @@ class OperatorWriter:
             record: The operator's record.
             log: The segments of the group: one log, or several snapshots of different keys.
         """
-        where = self._location.where
-        for info in describe_states(record, 0):
-            # All key groups have the same broadcast state, so a savepoint takes it from one.
-            only = 0 if info.kind == "broadcast" else None
-            reader = GroupStateReader(StateRows.of(record, info, saved=True), None, only=only)
-            self._write(record, info.name, reader.read(index, log, where))
-        for timers in TimersReader(record, None).read(index, log, where):
-            self._domains.update(timers.column("domain").to_pylist())
-            self._write(record, None, [timers])
-
-    def _write(self, record: OperatorRecord, state: str | None, tables: Iterable[pa.Table]) -> None:
-        folder, keys = folder_of(record.identity.name, state), KeyColumns.of(record).names
-        for table in tables:
-            if table.num_rows:
+        keys = KeyColumns.of(record).names
+        for state, reader in savepoint_readers(record, 0):
+            folder = folder_of(record.identity.name, state)
+            for table in reader.read(index, log, self._location.where):
+                if not table.num_rows:
+                    continue
                 if folder not in self._open:
                     self._open[folder] = _RowsWriter(self._location, folder, self._stem)
                 self._open[folder].write(_sort(table, keys))
+                if state is None:
+                    self._domains.update(table.column("domain").to_pylist())
 
     def finish(self, record: OperatorRecord) -> SavedOperator:
         """Close the files, and return the operator for the manifest."""

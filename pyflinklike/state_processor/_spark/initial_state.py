@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Protocol
@@ -72,7 +72,6 @@ from pyflinklike.state_processor._logs.checkpoint_logs import (
     refuse_pickles,
 )
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.state_processor._savepoints.history_parts import read_manifest
 from pyflinklike.state_processor._savepoints.savepoint_directory import (
@@ -243,33 +242,14 @@ def savepoint_of(
 
 
 def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int, bytes]] | None:
-    """Make rows for the start of a query from a savepoint.
-
-    Args:
-        df: The stream of records.
-        plan: The plan of the query.
-        savepoint: A savepoint of one operator, as `read_savepoint` returns it.
-
-    Returns:
-        Rows of grouping key and payload: the registry, then the segments of key groups; None if
-        the savepoint is empty.
-
-    Raises:
-        CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
-            do not have the key columns' types.
-        SparkSetupError: The savepoint holds timers that the query could not fire.
-    """
-    key_groups = KeyGroupFinder(
+    """Make rows for the start of a query from a savepoint; Spark hashes its keys."""
+    finder = KeyGroupFinder(
         {column: df.schema[column].dataType for column in plan.reader.key_columns},
         plan.key_type,
         plan.task.max_parallelism,
         plan.reader.time_zone,
     )
-
-    def group_of(keys: list[Any]) -> list[int]:
-        return key_groups.of(df.sparkSession, keys)
-
-    return initial_rows(plan, savepoint, group_of)
+    return initial_rows(plan, savepoint, partial(finder.of, df.sparkSession))
 
 
 def initial_rows(
@@ -279,14 +259,17 @@ def initial_rows(
 
     Args:
         plan: The plan of the query.
-        savepoint: A savepoint of one operator.
+        savepoint: A savepoint of one operator, as `read_savepoint` returns it.
         group_of: Finds the key groups in which the query looks for keys in the user's form.
 
     Returns:
-        The rows that `_initial_rows` returns.
+        Rows of grouping key and payload: the registry, then the segments of key groups; None if
+        the savepoint is empty.
 
     Raises:
-        CorruptStateError, IncompatibleStateError, SparkSetupError: As `_initial_rows` raises them.
+        CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
+            do not have the key columns' types.
+        SparkSetupError: The savepoint holds timers that the query could not fire.
     """
     count = plan.task.max_parallelism
     snapshot = read_segment(savepoint, "savepoint")
@@ -336,7 +319,7 @@ def initial_frame(frames: Frames, keys: KeyLayout, place: int = 0) -> DataFrame:
     """
     parts = [_sections(keys, frames, name, frame) for name, frame in frames.states.items()]
     timers = keys.with_group(frames.timers, by_key=True)
-    parts.append(_by_group(timers, _TimersJob(frames.record, keys.columns)))
+    parts.append(_by_group(timers, partial(sections_of_timers, frames.record)))
     every = reduce(DataFrame.unionAll, parts)
     job = _SegmentsJob(group_ids(keys.max_parallelism, place), registry_key_of(place))
     grouped = every.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
@@ -426,7 +409,7 @@ def _lower(names: Iterable[str]) -> list[str]:
 
 def _sections(keys: KeyLayout, frames: Frames, name: str, frame: DataFrame) -> DataFrame:
     record = frames.record
-    rows = StateRows.of(record, state_of(describe_states(record, 0), name, "savepoint"), saved=True)
+    rows = StateRows.saved_of(record, name, "savepoint")
     # A savepoint holds one copy of broadcast state, and every key group begins with a copy of it.
     if rows.info.kind == "broadcast":
         everywhere = F.explode(F.sequence(F.lit(0), F.lit(keys.max_parallelism - 1)))
@@ -434,42 +417,34 @@ def _sections(keys: KeyLayout, frames: Frames, name: str, frame: DataFrame) -> D
         placed = frame.withColumn(KEY_GROUP, everywhere)
     else:
         placed = keys.with_group(frame, by_key=not rows.declaration.per_group)
-    return _by_group(placed, _StateJob(rows))
+    return _by_group(placed, partial(sections_of_rows, rows))
 
 
-Job = Callable[[Batches], Iterator[pa.RecordBatch]]
-
-
-def _by_group(frame: DataFrame, job: Job) -> DataFrame:
+def _by_group(frame: DataFrame, write: Callable[[pa.Table], Iterable[Section]]) -> DataFrame:
+    """Make the sections of each key group of a frame."""
     columns = [
         F.col(KEY_GROUP),
         *(F.col(quote(each)) for each in frame.columns if each != KEY_GROUP),
     ]
     sorted_ = frame.select(*columns).repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return map_frame(sorted_, job, _SECTION_SCHEMA.ddl)
+    return map_frame(sorted_, _SectionsJob(write), _SECTION_SCHEMA.ddl)
 
 
 @attrs.frozen
-class _StateJob:
-    """Makes sections from the rows of a state, one key group after another."""
+class _SectionsJob:
+    """Makes sections of rows, one key group after another.
 
-    rows: StateRows
+    Args:
+        write: Returns the sections of the rows of one key group.
+    """
 
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for index, table in _tables(batches):
-            yield from _payloads(index, sections_of_rows(self.rows, table))
-
-
-@attrs.frozen
-class _TimersJob:
-    """Makes sections from timers, one key group after another."""
-
-    record: Any
-    columns: KeyColumns
+    write: Callable[[pa.Table], Iterable[Section]]
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for index, table in _tables(batches):
-            yield from _payloads(index, sections_of_timers(self.record, table))
+            for section in self.write(table):
+                row = index, section.declaration.to_json(), section.payload
+                yield _SECTION_SCHEMA.batch([row])
 
 
 def _tables(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
@@ -490,12 +465,6 @@ def _tables(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
             start = at
     if current is not None:
         yield current, pa.Table.from_batches(parts).combine_chunks()
-
-
-def _payloads(index: int, sections: Iterable[Section]) -> Iterator[pa.RecordBatch]:
-    for section in sections:
-        row = index, section.declaration.to_json(), section.payload
-        yield _SECTION_SCHEMA.batch([row])
 
 
 @attrs.frozen

@@ -172,13 +172,7 @@ class Savepoint(Mapping[str, DataFrame]):
     def _repr_html_(self) -> str:
         batch = self.manifest.batch_id
         said = "state" if batch is None else f"state of batch {batch}"
-        infos = [
-            info
-            for number, frames in enumerate(self.operators.values())
-            for info in describe_states(frames.record, number)
-            if info.name in frames.states
-        ]
-        return f"<p>Savepoint: {said}</p>{StateInfos(infos)._repr_html_()}"
+        return f"<p>Savepoint: {said}</p>{self.states()._repr_html_()}"
 
     # States
 

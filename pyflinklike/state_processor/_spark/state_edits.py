@@ -48,7 +48,6 @@ from pyflinklike.state_processor._checkpoints.spark_types import as_type, differ
 from pyflinklike.state_processor._logs.column_values import show_column, store_column, type_to_show
 from pyflinklike.state_processor._logs.group_reader import TimersReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import STREAM_TIME, StateRows
 from pyflinklike.state_processor._savepoints.stored_sections import entries_of_rows
 from pyflinklike.stores.state_store import describe_store
@@ -87,8 +86,7 @@ def rows_of(record: OperatorRecord, name: str) -> StateRows:
     Raises:
         UnknownStateError: There is no such state.
     """
-    info = state_of(describe_states(record, 0), name, f"operator {record.identity.name!r}")
-    return StateRows.of(record, info, saved=True)
+    return StateRows.saved_of(record, name, f"operator {record.identity.name!r}")
 
 
 def with_declarations(
