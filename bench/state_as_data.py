@@ -167,8 +167,8 @@ def log_and_peak(state: CheckpointState) -> tuple[int, int]:
     number = group_ids(state.max_parallelism)[index]
     rows = state.blobs().where(F.col("__key_group") == number).collect()
     blobs = {row["sequence"]: bytes(row["blob"]) for row in rows}
-    head, served = state.heads[index], state.registry.served_at[index]
-    log = check_log(state.record.identity, served, head, blobs, state.where)
+    served = state.registry.served_at[index]
+    log = check_log(state.record.identity, served, blobs, state.where)
     size = sum(len(payload) for segment in log for _, payload in segment.sections)
     (info,) = describe_states(state.record, 0)
     former = pa.default_memory_pool()

@@ -23,10 +23,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.errors import CorruptStateError, SparkSetupError
-from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.session import prepare_workers
@@ -162,12 +160,10 @@ class _GroupJob:
                 yield pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows)
 
     def _read(self, index: int, blobs: Mapping[int, bytes], where: str) -> Iterator[pa.Table]:
-        if index not in self.served_at or HEAD_AT not in blobs:
-            msg = f"{where}: the operator's registry must name it, and it must have a head"
-            got = "no head" if index in self.served_at else "a key group that the registry lacks"
-            raise CorruptStateError(f"{msg}, got {got}; go back to a checkpoint")
-        head = Head.from_bytes(blobs[HEAD_AT], where)
-        log = check_log(self.identity, self.served_at[index], head, blobs, where)
+        if index not in self.served_at:
+            msg = f"{where}: the operator's registry must name it, got a key group that it lacks"
+            raise CorruptStateError(f"{msg}; go back to a checkpoint")
+        log = check_log(self.identity, self.served_at[index], blobs, where)
         yield from self.reader.read(index, log, where)
 
 

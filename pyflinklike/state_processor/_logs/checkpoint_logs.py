@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike._changelog.entry_codec import decode_entries, rows_in
-from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.log_storage import HEAD_AT, Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
     REGISTRY_AT,
@@ -58,7 +58,7 @@ __all__ = [
     "check_groups",
     "check_head",
     "check_log",
-    "check_logs",
+    "head_of",
     "merge",
     "read_log",
     "record_and_registry",
@@ -85,31 +85,6 @@ def record_and_registry(
     return record, KeyGroupRegistry.from_bytes(blobs[REGISTRY_AT], where)
 
 
-def check_logs(
-    record: OperatorRecord,
-    registry: KeyGroupRegistry,
-    groups: Mapping[int, tuple[Head, Mapping[int, bytes]]],
-    where: str,
-) -> dict[str, list[Segment]]:
-    """Read the segments of all key groups that count, by the name of each group for messages.
-
-    Args:
-        record: Record of the operator.
-        registry: The key groups of the operator.
-        groups: Head and segments of each key group, by index.
-        where: Name of the operator, for messages.
-
-    Raises:
-        CorruptStateError: Something is missing, surplus, or belongs to another operator.
-    """
-    check_groups(registry, groups, where)
-    logs = {}
-    for index, (head, segments) in groups.items():
-        name = f"{where}, key group {index}"
-        logs[name] = check_log(record.identity, registry.served_at[index], head, segments, name)
-    return logs
-
-
 def check_groups(registry: KeyGroupRegistry, groups: Collection[int], where: str) -> None:
     """Refuse key groups that are not exactly the ones in the registry.
 
@@ -130,27 +105,39 @@ def check_groups(registry: KeyGroupRegistry, groups: Collection[int], where: str
         raise CorruptStateError(f"{msg}; go back to a checkpoint")
 
 
+def head_of(blobs: Mapping[int, bytes], where: str) -> Head:
+    """Read the head of a key group.
+
+    Args:
+        blobs: The blobs of the group by sequence number.
+        where: Name of the group, for messages.
+
+    Raises:
+        CorruptStateError: The head is missing or damaged.
+    """
+    if HEAD_AT not in blobs:
+        msg = f"{where}: a key group must have a head, got none; go back to a checkpoint"
+        raise CorruptStateError(msg)
+    return Head.from_bytes(blobs[HEAD_AT], where)
+
+
 def check_log(
-    identity: OperatorIdentity,
-    served_at: int,
-    head: Head,
-    segments: Mapping[int, bytes],
-    where: str,
+    identity: OperatorIdentity, served_at: int, blobs: Mapping[int, bytes], where: str
 ) -> list[Segment]:
     """Read the segments of one key group that count.
 
     Args:
         identity: Identity in the operator's record.
         served_at: Time in the registry at which the key group last had records, in ms.
-        head: Head of the key group, which is checked, too.
-        segments: Blobs by sequence number; there may be more than count.
+        blobs: The blobs of the group by sequence number; there may be more than count.
         where: Name of the group, for messages.
 
     Raises:
-        CorruptStateError: Something is missing, or belongs to another operator.
+        CorruptStateError: Something is missing or damaged, or belongs to another operator.
     """
+    head = head_of(blobs, where)
     check_head(head, identity, served_at, where)
-    return read_log(head, segments, where)
+    return read_log(head, blobs, where)
 
 
 def check_head(head: Head, identity: OperatorIdentity, served_at: int, where: str) -> None:
@@ -396,7 +383,8 @@ class GroupChecker:
         else:
             found += _find_unnamed(read, segments, where)
             try:
-                log = check_log(self.record.identity, self.served_at[index], read, segments, where)
+                check_head(read, self.record.identity, self.served_at[index], where)
+                log = read_log(read, segments, where)
             except CorruptStateError as error:
                 # A damaged segment was found before, and breaks the chain as well: report it once.
                 if all(each.message != str(error) for each in found):

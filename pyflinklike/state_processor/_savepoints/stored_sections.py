@@ -314,26 +314,16 @@ def lru_sections(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
         user_key="",
         value=_COUNT.signature,
     )
-    keys = [] if declared.per_group else [entries.column("key").combine_chunks()]
-    uses = pa.array(
-        [encode_int(number) for number in entries.column("stamp").to_pylist()], pa.binary()
-    )
-    names = [*(["key"] if keys else []), "user_key", "value"]
-    columns = [*keys, uses, entries.column("user_key").combine_chunks()]
-    yield Section(use, encode_batch(pa.RecordBatch.from_arrays(columns, names)))
-    owners, counts = _counts(keys, entries.column("stamp").to_pylist())
-    columns = [*([keys[0].take(pa.array(owners))] if keys else []), _COUNT.to_arrow(counts)]
-    names = [*(["key"] if keys else []), "value"]
-    yield Section(count, encode_batch(pa.RecordBatch.from_arrays(columns, names)))
-
-
-def _counts(keys: list[Any], uses: list[int]) -> tuple[list[int], list[tuple[int, int, int]]]:
-    """Return for each owner the row of an entry, and (next use, number of entries, first use)."""
-    owners = keys[0].to_pylist() if keys else [None] * len(uses)
-    first: dict[str, int] = {}
-    numbers: dict[str, list[int]] = {}
-    for at, (owner, use) in enumerate(zip(map(repr, owners), uses)):
-        first.setdefault(owner, at)
-        numbers.setdefault(owner, []).append(use)
-    counts = [(max(each) + 1, len(each), min(each)) for each in numbers.values()]
-    return list(first.values()), counts
+    keys = {} if declared.per_group else {"key": entries.column("key").combine_chunks()}
+    numbers = entries.column("stamp").combine_chunks()
+    uses = pa.array([encode_int(number) for number in numbers.to_pylist()], pa.binary())
+    stored = {**keys, "user_key": uses, "value": entries.column("user_key")}
+    yield from section_of(use, pa.table(stored))
+    # For each owner: the number of the next use, the number of entries, and the first use.
+    owners = codes_of(list(keys.values()), len(numbers))
+    grouped = pa.table({"owner": owners, "use": numbers}).group_by("owner", use_threads=False)
+    found = grouped.aggregate([("use", "max"), ("use", "count"), ("use", "min")]).to_pylist()
+    counts = [(each["use_max"] + 1, each["use_count"], each["use_min"]) for each in found]
+    rows_of_owners = pc.index_in(pc.unique(owners), owners)
+    owned = {name: column.take(rows_of_owners) for name, column in keys.items()}
+    yield from section_of(count, pa.table({**owned, "value": _COUNT.to_arrow(counts)}))

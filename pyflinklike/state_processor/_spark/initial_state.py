@@ -27,7 +27,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
-from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import snapshots
 from pyflinklike._changelog.segments import Declaration, Section, read_segment
@@ -39,7 +38,6 @@ from pyflinklike.errors import (
     IncompatibleStateError,
     SparkSetupError,
 )
-from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
@@ -66,7 +64,8 @@ from pyflinklike.state_processor._checkpoints.savepoint_frames import Frames, re
 from pyflinklike.state_processor._checkpoints.state_frames import KeyGroupFinder
 from pyflinklike.state_processor._folders.hadoop_files import savepoint_location_in
 from pyflinklike.state_processor._logs.checkpoint_logs import (
-    check_logs,
+    check_groups,
+    check_log,
     merge,
     record_and_registry,
     refuse_pickles,
@@ -225,7 +224,7 @@ def savepoint_of(
     """
     record, registry = record_and_registry(blobs.get(REGISTRY_KEY, {}), where)
     max_parallelism = record.identity.max_parallelism
-    groups = {}
+    groups: dict[int, Mapping[int, bytes]] = {}
     for group_id in blobs.keys() - {REGISTRY_KEY}:
         if is_home(group_id):
             continue  # a partition watermark: another query has other partitions
@@ -233,9 +232,12 @@ def savepoint_of(
         if group_id != group_ids(max_parallelism, place_of(group_id))[index]:
             msg = f"{where}: state must be under the numbers of key groups, got {group_id}"
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
-        head = Head.from_bytes(blobs[group_id].get(HEAD_AT, b""), f"{where}, key group {index}")
-        groups[index] = (head, blobs[group_id])
-    logs = check_logs(record, registry, groups, where)
+        groups[index] = blobs[group_id]
+    check_groups(registry, groups, where)
+    logs = {}
+    for index, each in groups.items():
+        name = f"{where}, key group {index}"
+        logs[name] = check_log(record.identity, registry.served_at[index], each, name)
     if not allow_pickle:
         refuse_pickles(logs)
     return merge(logs, dropped=record.dropped)
