@@ -311,13 +311,8 @@ def _struct_fields(rows: StateRows) -> list[Any]:
 
 
 def _type_of(rows: StateRows) -> Any:
-    if _is_single(rows):
-        return rows.schema.field("value").type
-    if rows.info.kind == "list" and not rows.declaration.namespace:
-        return pa.list_(rows.schema.field("value").type)
-    if rows.info.kind == "map" and not rows.declaration.namespace:
-        return pa.map_(rows.schema.field("user_key").type, rows.schema.field("value").type)
-    return pa.list_(pa.struct(_struct_fields(rows)))
+    """Return the type of a state's column, which is that of a column without keys."""
+    return _by_key(rows, rows.schema.empty_table(), pa.array([], pa.int64()), 0).type
 
 
 def _by_key(rows: StateRows, shown: pa.Table, codes: Any, count: int) -> Any:
@@ -338,16 +333,16 @@ def _by_key(rows: StateRows, shown: pa.Table, codes: Any, count: int) -> Any:
         lengths = counted.field("counts").take(at).fill_null(0)
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
     mask, offsets = pc.equal(lengths, 0), offsets.cast(pa.int32())
-    kind = _type_of(rows)
-    if pa.types.is_map(kind):
+    plain = None if rows.declaration.namespace else rows.info.kind
+    if plain == "map":
         keys, values = _array(sorted_rows, "user_key"), _array(sorted_rows, "value")
-        return pa.MapArray.from_arrays(offsets, keys, values, type=kind, mask=mask)
-    if rows.info.kind == "list" and not rows.declaration.namespace:
-        return pa.ListArray.from_arrays(offsets, _array(sorted_rows, "value"), type=kind, mask=mask)
+        return pa.MapArray.from_arrays(offsets, keys, values, mask=mask)
+    if plain == "list":
+        return pa.ListArray.from_arrays(offsets, _array(sorted_rows, "value"), mask=mask)
     fields = _struct_fields(rows)
     parts = [_array(sorted_rows, each.name) for each in fields]
     structs = pa.StructArray.from_arrays(parts, fields=fields)
-    return pa.ListArray.from_arrays(offsets, structs, type=kind, mask=mask)
+    return pa.ListArray.from_arrays(offsets, structs, mask=mask)
 
 
 def _array(table: pa.Table, name: str) -> Any:

@@ -73,6 +73,7 @@ from pyflinklike.state_processor._logs.checkpoint_logs import (
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.state_processor._savepoints.history_parts import read_manifest
+from pyflinklike.state_processor._savepoints.manifest import Manifest
 from pyflinklike.state_processor._savepoints.savepoint_directory import (
     SavepointDirectory,
     check_fit,
@@ -86,10 +87,11 @@ from pyflinklike.state_processor._spark.savepoint import Savepoint
 from pyflinklike.types.pickled_type import pickle_allowed
 
 __all__ = [
+    "Beginning",
     "KeyLayout",
+    "begin_query",
     "initial_frame",
     "initial_rows",
-    "initial_state",
     "read_savepoint",
     "savepoint_of",
     "stay_in_group",
@@ -102,17 +104,28 @@ _SECTION_SCHEMA = WireSchema(
 Saved = Mapping[str, Mapping[str, Any]]
 
 
-def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[Initial, Saved]:
-    """Return the state with which a stream begins, and the stored declarations of its states.
+@attrs.frozen
+class Beginning:
+    """The state with which a stream begins.
+
+    Args:
+        rows: The rows for the host.
+        saved: The stored declarations by the name of the state; a savepoint in bytes has none.
+        manifest: The manifest of the savepoint; None for a savepoint in bytes.
+    """
+
+    rows: Initial
+    saved: Saved = attrs.field(factory=dict)
+    manifest: Manifest | None = None
+
+
+def begin_query(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Beginning:
+    """Return the state with which a stream begins.
 
     Args:
         df: The stream of records.
         plan: The plan of the query.
         savepoint: A savepoint with this operator, or with only one.
-
-    Returns:
-        The rows for the host, and the declarations by the name of the state.  A savepoint in bytes
-        has no declarations.
 
     Raises:
         DeclarationTypeError: The argument is not a savepoint.
@@ -124,7 +137,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
             and the savepoint was not written.
     """
     if isinstance(savepoint, bytes):
-        return _initial_rows(df, plan, savepoint), {}
+        return Beginning(_initial_rows(df, plan, savepoint))
     if isinstance(savepoint, Savepoint):
         return _of_savepoint(df, plan, savepoint)
     if not isinstance(savepoint, (str, os.PathLike)):
@@ -140,17 +153,17 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
     _check_fit(operator.record, operator.domains, plan)
     if not HAS_TRANSFORM_WITH_STATE:
         # On PySpark 3.5 the driver sends the state among the records.
-        initial = _initial_rows(df, plan, directory.segment(uid).to_bytes())
-        return initial, operator.record.states
+        rows = _initial_rows(df, plan, directory.segment(uid).to_bytes())
+        return Beginning(rows, operator.record.states, directory.manifest)
     frames = read_saved_frames(df.sparkSession, directory, uid)
-    return initial_frame(frames, _Keys.of(df, plan, frames.record)), operator.record.states
+    return _of_frames(df, plan, frames, directory.manifest)
 
 
 def _check_fit(record: OperatorRecord | None, timers: Mapping[str, int], plan: Plan) -> None:
     check_fit(record, timers, plan.task.max_parallelism, plan.timer_refusals())
 
 
-def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Initial, Saved]:
+def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> Beginning:
     if not HAS_TRANSFORM_WITH_STATE:
         msg = "on PySpark 3.5 a stream begins with a savepoint that is written, got a Savepoint"
         raise SparkSetupError(f"{msg}; write() it, and pass its path")
@@ -159,7 +172,12 @@ def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Init
     frames = savepoint.operators[uid] if uid in savepoint.operators else savepoint.only()
     counted = frames.timers.groupBy("domain").count().collect()
     _check_fit(frames.record, {row["domain"]: row["count"] for row in counted}, plan)
-    return initial_frame(frames, _Keys.of(df, plan, frames.record)), frames.record.states
+    return _of_frames(df, plan, frames, savepoint.manifest)
+
+
+def _of_frames(df: DataFrame, plan: Plan, frames: Frames, manifest: Manifest) -> Beginning:
+    rows = initial_frame(frames, _Keys.of(df, plan, frames.record))
+    return Beginning(rows, frames.record.states, manifest)
 
 
 def read_savepoint(

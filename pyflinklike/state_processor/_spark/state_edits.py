@@ -519,11 +519,9 @@ def refuse_several(frame: DataFrame, rows: StateRows) -> None:
         StateValueError: An entry has several rows.
     """
     names = entry_of(rows)
-    several = frame.groupBy(*map(quote, names)).count().where("count > 1").first()
-    if several is not None:
-        found = {name: several[name] for name in names}
-        msg = f"state {rows.info.name!r}: an entry must have one row, got {several['count']} of {found}"
-        raise StateValueError(f"{msg}; aggregate them first")
+    several = frame.groupBy(*map(quote, names)).agg(F.count("*").alias("rows")).where("rows > 1")
+    rule = f"state {rows.info.name!r}: an entry must have one row"
+    Misfits(several, rule, "aggregate them first").refuse()
 
 
 def refuse_misfits(frame: DataFrame, rows: StateRows) -> None:
