@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike._changelog.log_storage import WATERMARK_AT, Head
+from pyflinklike._changelog.log_storage import WATERMARK_AT
 from pyflinklike._changelog.operator_record import KeyGroupRegistry, OperatorRecord
 from pyflinklike.errors import (
     CorruptStateError,
@@ -44,8 +44,7 @@ from pyflinklike.state_processor._checkpoints.checkpoint import (
     where_of,
 )
 from pyflinklike.state_processor._checkpoints.group_job import (
-    Batches,
-    key_groups_of,
+    GroupsJob,
     map_frame,
     spark_schema,
 )
@@ -55,6 +54,7 @@ from pyflinklike.state_processor._logs.checkpoint_logs import (
     GroupChecker,
     StoredKeys,
     check_groups,
+    head_of,
     record_and_registry,
 )
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
@@ -177,7 +177,10 @@ class OperatorCheck:
             wanted = functools.partial(find_wanted_call, mode, clock)
         checker = GroupChecker(record, dict(registry.served_at), wanted)
         parallelism = record.identity.max_parallelism
-        table = self._of_groups(blobs, _CheckJob(checker, parallelism, self.where), _FINDINGS)
+        job = GroupsJob(functools.partial(_check_group, checker), parallelism, self.where)
+        table = self._answer(
+            map_frame(blobs.where(f"{KEY_GROUP} >= 0"), job, spark_schema(_FINDINGS)).toArrow
+        ).to_pylist()
         marks = [row for row in table if not row["part"]]
         found = [Finding(row["part"], row["message"]) for row in table if row["part"]]
         found += self._groups([row["key_group"] for row in marks], registry)
@@ -205,11 +208,6 @@ class OperatorCheck:
         rows = self._answer(blobs.where(f"{KEY_GROUP} = {REGISTRY_KEY}").toArrow).to_pylist()
         return {row["sequence"]: row["blob"] for row in rows}
 
-    def _of_groups(self, blobs: DataFrame, job: Any, schema: pa.Schema) -> list[dict[str, Any]]:
-        rows = map_frame(blobs.where(f"{KEY_GROUP} >= 0"), job, spark_schema(schema))
-        found: list[dict[str, Any]] = self._answer(rows.toArrow).to_pylist()
-        return found
-
     def _groups(self, groups: list[int], registry: KeyGroupRegistry) -> Iterator[Finding]:
         for each, times in Counter(groups).items():
             if times > 1:
@@ -230,8 +228,9 @@ class OperatorCheck:
 
     def _find_misplaced(self, blobs: DataFrame, record: OperatorRecord) -> Iterator[Finding]:
         """Find keys in another key group than the one that they hash to; the stream misses them."""
-        job = _KeysJob(StoredKeys(record), record.identity.max_parallelism, self.where)
-        schema = spark_schema(job.keys.schema)
+        keys = StoredKeys(record)
+        job = GroupsJob(keys.read, record.identity.max_parallelism, self.where)
+        schema = spark_schema(keys.schema)
         names = KeyColumns.of(record).names if record.identity.key_columns else ()
         right = key_group(names, record.identity.max_parallelism)
         rows = map_frame(blobs.where(f"{KEY_GROUP} >= 0"), job, schema)
@@ -274,46 +273,19 @@ class OperatorCheck:
             raise
 
 
-@attrs.frozen
-class _CheckJob:
-    """Checks the key groups of one partition; makes a row without a part for each group."""
-
-    checker: GroupChecker
-    max_parallelism: int
-    where: str
-
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for index, blobs, where in key_groups_of(batches, self.max_parallelism, self.where):
-            segments = {at: blob for at, blob in blobs.items() if at >= 0}
-            found, checked = self.checker.check(index, blobs.get(HEAD_AT), segments, where)
-            head = _head(blobs, where)
-            rows: list[dict[str, Any]] = [
-                {"key_group": index, "part": each.part, "message": each.message} for each in found
-            ]
-            counts = {"segments": checked.segments, "entries": checked.entries}
-            asked = {} if head is None else {"has_head": True, "wake_at": head.wake_at}
-            rows.append({"key_group": index, **counts, **asked})
-            yield from pa.Table.from_pylist(rows, _FINDINGS).to_batches()
-
-
-@attrs.frozen
-class _KeysJob:
-    """Reads the keys of the key groups of one partition, except groups with a damaged head."""
-
-    keys: StoredKeys
-    max_parallelism: int
-    where: str
-
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for index, blobs, where in key_groups_of(batches, self.max_parallelism, self.where):
-            head = _head(blobs, where)
-            if head is not None:
-                yield from self.keys.read(index, head, blobs, where)
-
-
-def _head(blobs: Mapping[int, bytes], where: str) -> Head | None:
-    """Read the head of a key group, or return None if it is damaged or missing."""
+def _check_group(
+    checker: GroupChecker, index: int, blobs: Mapping[int, bytes], where: str
+) -> Iterator[pa.RecordBatch]:
+    """Check a key group; yield a row for each finding, and one without a part for the group."""
+    segments = {at: blob for at, blob in blobs.items() if at >= 0}
+    found, checked = checker.check(index, blobs.get(HEAD_AT), segments, where)
+    rows: list[dict[str, Any]] = [
+        {"key_group": index, "part": each.part, "message": each.message} for each in found
+    ]
+    counts = {"segments": checked.segments, "entries": checked.entries}
     try:
-        return Head.from_bytes(blobs[HEAD_AT], where)
-    except (KeyError, CorruptStateError):
-        return None
+        asked = {"has_head": True, "wake_at": head_of(blobs, where).wake_at}
+    except CorruptStateError:  # which the check has found
+        asked = {}
+    rows.append({"key_group": index, **counts, **asked})
+    yield from pa.Table.from_pylist(rows, _FINDINGS).to_batches()

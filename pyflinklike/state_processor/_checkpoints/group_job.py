@@ -38,11 +38,11 @@ from pyflinklike.state_processor._logs.key_columns import KeyColumns
 
 __all__ = [
     "Batches",
+    "GroupsJob",
     "frame_by_key",
     "frame_of_groups",
     "in_parts",
     "key_fields",
-    "key_groups_of",
     "map_frame",
     "spark_schema",
 ]
@@ -68,8 +68,27 @@ def frame_of_groups(
     if groups is not None:
         ids = group_ids(state.max_parallelism, place_in(state.operator_id))
         blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
-    job = _GroupJob(reader, state.record.identity, dict(state.registry.served_at), state.where)
+    job = GroupsJob(_LogReader.of(state, reader).batches, state.max_parallelism, state.where)
     return map_frame(blobs, job, spark_schema(reader.schema))
+
+
+@attrs.frozen
+class GroupsJob:
+    """Runs a function over the key groups of one partition.
+
+    Args:
+        of_group: Takes the index, the blobs by sequence number, and the name of a key group.
+        max_parallelism: The number of key groups of the operator.
+        where: Names the operator in messages.
+    """
+
+    of_group: Callable[[int, Mapping[int, bytes], str], Iterable[pa.RecordBatch]]
+    max_parallelism: int
+    where: str
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for index, blobs, where in key_groups_of(batches, self.max_parallelism, self.where):
+            yield from self.of_group(index, blobs, where)
 
 
 _HASHED = frozenset(
@@ -91,11 +110,10 @@ def frame_by_key(state: CheckpointState, reader: GroupReader) -> DataFrame:
     )
     if _arrow_udf is None or not has_keys or not _HASHED.issuperset(kind for _, kind in columns):
         return frame_of_groups(state, reader)
-    job = _GroupJob(reader, state.record.identity, dict(state.registry.served_at), state.where)
     schema = spark_schema(reader.schema)
     blobs = state.blobs()
     prepare_workers(blobs.sparkSession)
-    make_lists = _wrap_job(job.lists_of_rows)
+    make_lists = _wrap_job(_LogReader.of(state, reader).lists_of_rows)
 
     def lists_of_rows(arrays: Any) -> Any:
         return make_lists(arrays)
@@ -118,8 +136,8 @@ _ARRAYS = Iterator[tuple[pa.Array, ...]]
 
 
 @attrs.frozen
-class _GroupJob:
-    """Reads the key groups of one partition.
+class _LogReader:
+    """Reads the logs of key groups.
 
     Args:
         reader: Makes the rows of one key group at a time.
@@ -133,11 +151,15 @@ class _GroupJob:
     served_at: Mapping[int, int]
     where: str
 
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for index, blobs, where in key_groups_of(
-            batches, self.identity.max_parallelism, self.where
-        ):
-            yield from in_parts(self._read(index, blobs, where))
+    @classmethod
+    def of(cls, state: CheckpointState, reader: GroupReader) -> _LogReader:
+        return cls(reader, state.record.identity, dict(state.registry.served_at), state.where)
+
+    def batches(
+        self, index: int, blobs: Mapping[int, bytes], where: str
+    ) -> Iterator[pa.RecordBatch]:
+        """Return the rows of one key group."""
+        return in_parts(self._read(index, blobs, where))
 
     def lists_of_rows(self, arrays: Iterable[tuple[Any, Any, Any]]) -> Iterator[Any]:
         """Yield a list of rows for each blob: the rows of a key group beside its first blobs.

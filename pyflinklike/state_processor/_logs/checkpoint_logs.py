@@ -491,20 +491,17 @@ class StoredKeys:
             [*fields, pa.field("state", pa.string()), pa.field("key_group", pa.int32())]
         )
 
-    def read(
-        self, index: int, head: Head, blobs: Mapping[int, bytes], where: str
-    ) -> Iterator[pa.RecordBatch]:
-        """Return the keys of one key group; keys of a damaged table are left out.
+    def read(self, index: int, blobs: Mapping[int, bytes], where: str) -> Iterator[pa.RecordBatch]:
+        """Return the keys of one key group; keys of a damaged head or table are left out.
 
         Args:
             index: The index of the group.
-            head: The head of the group.
-            blobs: The stored segments by sequence number.
+            blobs: The blobs of the group by sequence number.
             where: The name of the group, for messages.
         """
         # `GroupChecker` reports damage; here only keys that can be read count.
         try:
-            tables = sections_by_table(read_log(head, blobs, where), where)
+            tables = sections_by_table(read_log(head_of(blobs, where), blobs, where), where)
         except PyflinklikeError:
             return
         columns = KeyColumns.of(self.record)
