@@ -35,6 +35,7 @@ from pyflinklike.state_processor._logs.checkpoint_logs import (
     record_and_registry,
 )
 from pyflinklike.state_processor._logs.column_values import BatchClock
+from pyflinklike.state_processor._logs.key_columns import list_keys
 from pyflinklike.types import TypeInformation
 
 __all__ = [
@@ -387,10 +388,7 @@ class Share:
         if keys is not None and key_groups is not None:
             msg = "a replica holds some keys or some key groups, got keys= and key_groups="
             raise DeclarationValueError(f"{msg}; leave one out")
-        if isinstance(keys, (str, bytes)) or not isinstance(keys, (Iterable, type(None))):
-            msg = f"keys takes a list of keys, got {short_repr(keys)}; write keys=[...]"
-            raise DeclarationTypeError(msg)
-        wanted = None if keys is None else tuple(keys)
+        wanted = None if keys is None else tuple(list_keys(keys))
         groups = None if key_groups is None else _groups(key_groups)
         for name, given in (("keys", wanted), ("key_groups", groups)):
             if given is not None and not given:

@@ -26,7 +26,6 @@ from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._clock import wall_clock
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
-    DeclarationTypeError,
     DeclarationValueError,
     SparkSetupError,
     StateValueError,
@@ -55,7 +54,7 @@ from pyflinklike.state_processor._logs.column_values import (
     timestamps,
 )
 from pyflinklike.state_processor._logs.group_reader import TimersReader, savepoint_readers
-from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.key_columns import KeyColumns, list_keys
 from pyflinklike.state_processor._logs.state_infos import StateInfo, StateInfos
 from pyflinklike.state_processor._logs.state_rows import EXPIRING, STREAM_TIME, StateRows
 from pyflinklike.state_processor._savepoints.manifest import (
@@ -288,11 +287,8 @@ def _date_timers(
 
 
 def _is_one_of(keys: Iterable[Any], names: list[str]) -> Column:
-    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
-        msg = f"keys takes a list of keys, got {short_repr(keys)}; write keys=[...]"
-        raise DeclarationTypeError(msg)
     found = F.lit(False)
-    for key in keys:
+    for key in list_keys(keys):
         parts = (key,) if len(names) == 1 else key
         if not isinstance(parts, tuple) or len(parts) != len(names):
             msg = f"a key is a tuple with a value for each of {names}, got {short_repr(key)}"

@@ -54,7 +54,7 @@ from pyflinklike.state_processor._logs.group_reader import (
     KeyedReader,
     TimersReader,
 )
-from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.key_columns import KeyColumns, list_keys
 from pyflinklike.state_processor._logs.log_rows import SegmentsReader
 from pyflinklike.state_processor._logs.state_infos import (
     StateInfo,
@@ -428,10 +428,7 @@ def find_wanted_keys(
         DeclarationTypeError: `keys` is a single key.
         StateValueError: A key cannot be a value of the key columns.
     """
-    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
-        msg = f"keys takes a list of keys, got {short_repr(keys)}; write keys=[...]"
-        raise DeclarationTypeError(msg)
-    wanted = list(keys)
+    wanted = list_keys(keys)
     types = {field.name: field.dataType for field in key_fields(record)}
     key_type = key_type_of(list(types.values()), record.time_zone)
     if not record.identity.key_columns:
