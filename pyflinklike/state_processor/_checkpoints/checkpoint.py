@@ -56,23 +56,19 @@ from pyflinklike.state_processor._savepoints.savepoint_directory import Savepoin
 
 __all__ = [
     "CheckpointState",
-    "change_feed",
+    "OperatorAt",
     "checkpoint_states",
-    "clock_of",
     "clone_in_format_of",
     "is_ours",
-    "load_blobs",
     "location_of",
     "offsets_of",
     "operators_of",
     "partitions_of_batches",
     "place_in",
     "query_id_of",
-    "read_registered_timers",
     "refuse_errors",
     "savepoint_at",
     "take_format_of",
-    "where_of",
 ]
 
 
@@ -90,42 +86,30 @@ _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 @attrs.frozen
-class CheckpointState:
-    """An operator after a micro-batch.
+class OperatorAt:
+    """An operator after a micro-batch, as Spark's data source reads it; its DataFrames are lazy.
 
     Args:
         spark: Any session that reaches the checkpoint.
         location: The path of the checkpoint.
         operator_id: Spark's number of the operator.
         batch_id: The number of the micro-batch.
-        record: The operator's record, which declares its states.
-        registry: The registry of the operator's key groups.
-        heads: The heads of the key groups, by the index of the group.
     """
 
     spark: SparkSession
     location: str
     operator_id: int
     batch_id: int
-    record: OperatorRecord
-    registry: KeyGroupRegistry
-    heads: Mapping[int, Head] = attrs.field(repr=False)
 
     @property
     def where(self) -> str:
         """The operator's name in messages."""
-        return where_of(self.location, self.operator_id, self.batch_id)
+        return f"checkpoint {self.location!r}, operator {self.operator_id}, batch {self.batch_id}"
 
     @property
-    def max_parallelism(self) -> int:
-        """The number of key groups."""
-        return self.record.identity.max_parallelism
-
-    def blobs(self) -> DataFrame:
-        """Read the blobs of all key groups: `__key_group`, `sequence`, `blob`."""
-        rows = load_blobs(self.spark, self.location, self.operator_id, self.batch_id, self.where)
-        # Partition watermarks and the registry have grouping keys below 0.
-        return rows.where(f"{KEY_GROUP} >= 0")
+    def place(self) -> int:
+        """The operator's place in its state operator."""
+        return self.operator_id // _PLACE
 
     def clock(self) -> BatchClock:
         """Read the times that the operator was given in the micro-batch.
@@ -133,17 +117,99 @@ class CheckpointState:
         Raises:
             SparkSetupError: Spark no longer has the times.
         """
-        return clock_of(self.spark, self.location, self.batch_id, self.where)
+        fields = offsets_of(self.spark, self.location, self.batch_id, self.where)[1]
+        return BatchClock(fields["batchTimestampMs"], watermark_of(fields["batchWatermarkMs"]))
+
+    def blobs(self) -> DataFrame:
+        """Read all blobs: `__key_group`, `sequence`, `blob`.
+
+        Raises:
+            SparkSetupError: Spark cannot read the checkpoint.
+        """
+        options = {"stateVarName": log_variable(self.place), "batchId": self.batch_id}
+        return self._read(options, *self._columns())
+
+    def changes(self, first: int) -> DataFrame:
+        """Read the writes of the batches from `first` to this one, in their order.
+
+        Returns:
+            `batch_id`, `change_type` ("update" or "delete"), `__key_group`, `sequence`, `blob`.
+
+        Raises:
+            SparkSetupError: Spark cannot read the checkpoint.
+        """
+        options = {
+            "stateVarName": log_variable(self.place),
+            "readChangeFeed": "true",
+            "changeStartBatchId": first,
+            "changeEndBatchId": self.batch_id,
+        }
+        return self._read(options, "batch_id", "change_type", *self._columns())
+
+    def registered_timers(self) -> DataFrame:
+        """Read Spark's own timers, at which it calls grouping keys: `__key_group`, `time` in ms.
+
+        Raises:
+            SparkSetupError: Spark cannot read the checkpoint, or the operator has no time mode.
+        """
+        options = {"readRegisteredTimers": "true", "batchId": self.batch_id}
+        time = F.col("expiration_timestamp_ms").alias("time")
+        timers = self._read(options, f"key.{KEY_GROUP}", time)
+        # Spark gives the timers of all operators that share the state operator.
+        first, behind = registry_key_of(self.place), registry_key_of(self.place + 1)
+        return timers.where(F.col(KEY_GROUP).between(first, behind - 1))
+
+    def _columns(self) -> list[Column | str]:
+        """Return the columns of a blob, with every registry as an operator at place 0 has it."""
+        key = F.col(f"key.{KEY_GROUP}")
+        is_registry = key == registry_key_of(self.place)
+        found = F.when(is_registry, F.lit(REGISTRY_KEY)).otherwise(key).alias(KEY_GROUP)
+        return [found if self.place else key, "user_map_key.sequence", "user_map_value.blob"]
+
+    def _read(self, options: Mapping[str, object], *columns: Column | str) -> DataFrame:
+        """Return columns of Spark's own DataFrame of the state or of the writes."""
+        texts = {name: str(value) for name, value in options.items()}
+        texts["operatorId"] = str(self.operator_id % _PLACE)
+        with refuse_errors(self.where):
+            return self._load(texts).select(*columns)
+
+    def _load(self, options: Mapping[str, str]) -> DataFrame:
+        clone = clone_in_format_of(self.spark, self.location, self.batch_id, self.where)
+        if clone is None:
+            return self.spark.read.format("statestore").options(**options).load(self.location)
+        reader = clone.read().format("statestore")
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        plan = reader.load(self.location).queryExecution().analyzed()
+        # The plan moves to the caller's session, so that the caller's settings count in an action.
+        session: Any = self.spark
+        frames = session._jvm.org.apache.spark.sql.classic.Dataset
+        return DataFrame(frames.ofRows(session._jsparkSession, plan), self.spark)
 
 
-def clock_of(spark: SparkSession, location: str, batch_id: int, where: str) -> BatchClock:
-    """Read the times that operators were given in a micro-batch.
+@attrs.frozen
+class CheckpointState(OperatorAt):
+    """An operator after a micro-batch, with all that is known before its logs are read.
 
-    Raises:
-        SparkSetupError: Spark no longer has the times.
+    Args:
+        record: The operator's record, which declares its states.
+        registry: The registry of the operator's key groups.
+        heads: The heads of the key groups, by the index of the group.
     """
-    fields = offsets_of(spark, location, batch_id, where)[1]
-    return BatchClock(fields["batchTimestampMs"], watermark_of(fields["batchWatermarkMs"]))
+
+    record: OperatorRecord
+    registry: KeyGroupRegistry
+    heads: Mapping[int, Head] = attrs.field(repr=False)
+
+    @property
+    def max_parallelism(self) -> int:
+        """The number of key groups."""
+        return self.record.identity.max_parallelism
+
+    def group_blobs(self) -> DataFrame:
+        """Read the blobs of all key groups: `__key_group`, `sequence`, `blob`."""
+        # Partition watermarks and the registry have grouping keys below 0.
+        return self.blobs().where(f"{KEY_GROUP} >= 0")
 
 
 def offsets_of(
@@ -340,8 +406,8 @@ def _state(
 
 
 def _read(spark: SparkSession, location: str, operator_id: int, batch_id: int) -> CheckpointState:
-    where = where_of(location, operator_id, batch_id)
-    rows = load_blobs(spark, location, operator_id, batch_id, where)
+    operator = OperatorAt(spark, location, operator_id, batch_id)
+    where, rows = operator.where, operator.blobs()
     with refuse_errors(where):
         small = rows.where(
             f"{KEY_GROUP} = {REGISTRY_KEY} or ({KEY_GROUP} >= 0 and sequence = {HEAD_AT})"
@@ -369,11 +435,6 @@ def _heads(blobs: Mapping[int, bytes], max_parallelism: int, where: str) -> dict
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
         heads[index] = Head.from_bytes(blob, f"{where}, key group {index}")
     return heads
-
-
-def where_of(location: str, operator_id: int, batch_id: int) -> str:
-    """Name an operator after a micro-batch for messages."""
-    return f"checkpoint {location!r}, operator {operator_id}, batch {batch_id}"
 
 
 # Spark's data sources for state
@@ -464,40 +525,6 @@ def refuse_errors(where: str) -> Iterator[None]:
         raise _unreadable(where, error) from error
 
 
-def load_blobs(
-    spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
-) -> DataFrame:
-    """Return a lazy DataFrame of all blobs of an operator: `__key_group`, `sequence`, `blob`.
-
-    Raises:
-        SparkSetupError: Spark cannot read the checkpoint.
-    """
-    place, number = divmod(operator_id, _PLACE)
-    options = {"stateVarName": log_variable(place), "operatorId": number, "batchId": batch_id}
-    with refuse_errors(where):
-        return _load_state(spark, location, batch_id, where, options).select(
-            _key_group(place), "user_map_key.sequence", "user_map_value.blob"
-        )
-
-
-def _load_state(
-    spark: SparkSession, location: str, batch_id: int, where: str, options: Mapping[str, object]
-) -> DataFrame:
-    """Return Spark's own DataFrame of the state after a micro-batch, or of the writes up to it."""
-    texts = {name: str(value) for name, value in options.items()}
-    clone = clone_in_format_of(spark, location, batch_id, where)
-    if clone is None:
-        return spark.read.format("statestore").options(**texts).load(location)
-    reader = clone.read().format("statestore")
-    for name, value in texts.items():
-        reader = reader.option(name, value)
-    plan = reader.load(location).queryExecution().analyzed()
-    # The plan moves to the caller's session, so that the caller's settings count in an action.
-    session: Any = spark
-    frames = session._jvm.org.apache.spark.sql.classic.Dataset
-    return DataFrame(frames.ofRows(session._jsparkSession, plan), spark)
-
-
 def clone_in_format_of(spark: SparkSession, location: str, batch_id: int, where: str) -> Any | None:
     """Clone a session with the format of a checkpoint, unless the session has that format.
 
@@ -549,66 +576,6 @@ def _format_of(spark: SparkSession, location: str, batch_id: int | str) -> str |
     version = lines[0]["value"].strip() if lines else ""
     # Commits of version 3 differ from version 2 in what they say of sinks; state is the same.
     return {"v1": "1", "v2": "2", "v3": "2"}.get(version)
-
-
-def _key_group(place: int) -> Column:
-    """Return the grouping key, with every registry as an operator at place 0 has it."""
-    key = F.col(f"key.{KEY_GROUP}")
-    if place == 0:
-        return key
-    is_called = key == registry_key_of(place)
-    return F.when(is_called, F.lit(REGISTRY_KEY)).otherwise(key).alias(KEY_GROUP)
-
-
-def read_registered_timers(
-    spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
-) -> DataFrame:
-    """Return a lazy DataFrame of Spark's own timers, at which it calls grouping keys.
-
-    Returns:
-        `__key_group`, `time` in ms.
-
-    Raises:
-        SparkSetupError: Spark cannot read the checkpoint, or the operator has no time mode.
-    """
-    place, number = divmod(operator_id, _PLACE)
-    options = {"readRegisteredTimers": "true", "operatorId": number, "batchId": batch_id}
-    with refuse_errors(where):
-        frame = _load_state(spark, location, batch_id, where, options)
-        timers = frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
-    # Spark gives the timers of all operators that share the state operator.
-    return timers.where(
-        F.col(KEY_GROUP).between(registry_key_of(place), registry_key_of(place + 1) - 1)
-    )
-
-
-def change_feed(
-    spark: SparkSession, location: str, operator_id: int, first: int, last: int, where: str
-) -> DataFrame:
-    """Return a lazy DataFrame of an operator's writes in a range of batches, in their order.
-
-    Returns:
-        `batch_id`, `change_type` ("update" or "delete"), `__key_group`, `sequence`, `blob`.
-
-    Raises:
-        SparkSetupError: Spark cannot read the checkpoint.
-    """
-    place, number = divmod(operator_id, _PLACE)
-    options = {
-        "stateVarName": log_variable(place),
-        "operatorId": number,
-        "readChangeFeed": "true",
-        "changeStartBatchId": first,
-        "changeEndBatchId": last,
-    }
-    with refuse_errors(where):
-        return _load_state(spark, location, last, where, options).select(
-            "batch_id",
-            "change_type",
-            _key_group(place),
-            "user_map_key.sequence",
-            "user_map_value.blob",
-        )
 
 
 def _check_reads_state(where: str) -> None:

@@ -35,13 +35,10 @@ from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of
 from pyflinklike.spark._wire.key_hash import key_group
 from pyflinklike.spark._wire.system_columns import KEY_GROUP
 from pyflinklike.state_processor._checkpoints.checkpoint import (
-    clock_of,
+    OperatorAt,
     is_ours,
-    load_blobs,
     operators_of,
-    read_registered_timers,
     refuse_errors,
-    where_of,
 )
 from pyflinklike.state_processor._checkpoints.group_job import (
     GroupsJob,
@@ -96,8 +93,8 @@ def check_checkpoint(
     checked = Checked()
     for row in rows:
         for batch in _batches(row, batch_id, where, all_batches=all_batches):
-            one = OperatorCheck(spark, location, row["operatorId"], batch, operator)
-            more, looked_at = one.run()
+            at = OperatorAt(spark, location, row["operatorId"], batch)
+            more, looked_at = OperatorCheck(at, operator).run()
             found += more
             checked += looked_at
     if not checked.batches:
@@ -137,28 +134,22 @@ class OperatorCheck:
     """Checks an operator after a batch.
 
     Args:
-        spark: Any session that reaches the checkpoint.
-        location: The path of the checkpoint.
-        number: Spark's number of the operator.
-        batch_id: The number of the micro-batch.
+        at: The operator and the batch.
         wanted: The operator to check, as a number or a uid; None checks all.
     """
 
-    spark: SparkSession
-    location: str
-    number: int
-    batch_id: int
+    at: OperatorAt
     wanted: int | str | None
 
     @property
     def where(self) -> str:
         """The operator's name in messages."""
-        return where_of(self.location, self.number, self.batch_id)
+        return self.at.where
 
     def run(self) -> _Found:
         """Find the damage, and count the parts that were checked; skip an operator if not wanted."""
         try:
-            blobs = load_blobs(self.spark, self.location, self.number, self.batch_id, self.where)
+            blobs = self.at.blobs()
             record, registry = record_and_registry(self._read_registries(blobs), self.where)
             if isinstance(self.wanted, str) and record.identity.name != self.wanted:
                 return [], Checked()
@@ -169,9 +160,8 @@ class OperatorCheck:
             return [Finding("batch", str(error))], Checked(batches=1)
 
     def _run(self, blobs: DataFrame, record: OperatorRecord, registry: KeyGroupRegistry) -> _Found:
-        prepare_workers(self.spark)
-        mode = TimeMode(record.time_mode)
-        clock = clock_of(self.spark, self.location, self.batch_id, self.where)
+        prepare_workers(self.at.spark)
+        mode, clock = TimeMode(record.time_mode), self.at.clock()
         wanted = None
         if not self._has_own_times(blobs):
             wanted = functools.partial(find_wanted_call, mode, clock)
@@ -247,9 +237,7 @@ class OperatorCheck:
         self, wanted: dict[int, int | None], parallelism: int
     ) -> Iterator[Finding]:
         """Compare the calls that the heads of key groups ask for with Spark's own timers."""
-        timers = read_registered_timers(
-            self.spark, self.location, self.number, self.batch_id, self.where
-        )
+        timers = self.at.registered_timers()
         registered: dict[int, list[int]] = {index: [] for index in wanted}
         for row in self._answer(timers.where(f"{KEY_GROUP} >= 0").toArrow).to_pylist():
             registered.get(index_of(row[KEY_GROUP], parallelism), []).append(row["time"])

@@ -31,7 +31,7 @@ from pyflinklike.spark._plan.session import prepare_workers
 from pyflinklike.spark._wire.key_groups import group_ids, index_of
 from pyflinklike.spark._wire.key_hash import key_group
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
-from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState, place_in
+from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState
 from pyflinklike.state_processor._logs.checkpoint_logs import check_log
 from pyflinklike.state_processor._logs.group_reader import GroupReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
@@ -64,9 +64,9 @@ def frame_of_groups(
         reader: Makes the rows of one key group at a time.
         groups: The indices of the key groups to read; None reads all.
     """
-    blobs = state.blobs()
+    blobs = state.group_blobs()
     if groups is not None:
-        ids = group_ids(state.max_parallelism, place_in(state.operator_id))
+        ids = group_ids(state.max_parallelism, state.place)
         blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
     job = GroupsJob(_LogReader.of(state, reader).batches, state.max_parallelism, state.where)
     return map_frame(blobs, job, spark_schema(reader.schema))
@@ -111,7 +111,7 @@ def frame_by_key(state: CheckpointState, reader: GroupReader) -> DataFrame:
     if _arrow_udf is None or not has_keys or not _HASHED.issuperset(kind for _, kind in columns):
         return frame_of_groups(state, reader)
     schema = spark_schema(reader.schema)
-    blobs = state.blobs()
+    blobs = state.group_blobs()
     prepare_workers(blobs.sparkSession)
     make_lists = _wrap_job(_LogReader.of(state, reader).lists_of_rows)
 
@@ -124,7 +124,7 @@ def frame_by_key(state: CheckpointState, reader: GroupReader) -> DataFrame:
     lists = blobs.select(KEY_GROUP, rows_of(KEY_GROUP, "sequence", "blob").alias(_ROWS))
     # For `inline` Catalyst adds a filter on lists that are not empty, which calls the function again.
     rows = lists.select(KEY_GROUP, F.inline_outer(_ROWS)).where(F.col("key_group").isNotNull())
-    ids = F.array(*map(F.lit, group_ids(state.max_parallelism, place_in(state.operator_id))))
+    ids = F.array(*map(F.lit, group_ids(state.max_parallelism, state.place)))
     index = key_group(reader.schema.names[: len(columns)], state.max_parallelism)
     return rows.where(F.col(KEY_GROUP) == F.get(ids, index)).select(
         *(F.col(quote(name)) for name in schema.names)

@@ -55,7 +55,6 @@ from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     checkpoint_states,
-    load_blobs,
     location_of,
     refuse_errors,
 )
@@ -219,7 +218,7 @@ def read_savepoint(
     (state,) = checkpoint_states(spark, location, operator_id, batch_id)
     blobs: dict[int, dict[int, bytes]] = {}
     with refuse_errors(state.where):
-        rows = load_blobs(spark, location, operator_id, state.batch_id, state.where).toArrow()
+        rows = state.blobs().toArrow()
     for row in rows.to_pylist():
         blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]
     return savepoint_of(blobs, state.where, allow_pickle=allow_pickle)

@@ -33,6 +33,7 @@ from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.wake_up import find_wanted_call
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of
+from pyflinklike.state_processor._checkpoints.checkpoint import OperatorAt
 from pyflinklike.state_processor._checkpoints.checkpoint_check import OperatorCheck
 from pyflinklike.state_processor._logs.checkpoint_logs import Checked, GroupChecker
 from pyflinklike.state_processor._logs.column_values import BatchClock
@@ -281,7 +282,7 @@ def test_what_cannot_be_looked_at_is_told():
     """Nothing found is not said of what nobody has looked for: keys of a type that is not read."""
     identity = OperatorIdentity("tested", GROUPS, (("k", "interval day to second"),), "")
     unread = OperatorRecord(identity, "", "0", "UTC", None, "None", {})
-    check = OperatorCheck(None, "place", 0, 7, None)
+    check = OperatorCheck(OperatorAt(None, "place", 0, 7), None)
 
     told = check._unread_keys(unread)
     assert "batch 7: whether keys are in their key groups" in told
