@@ -67,7 +67,6 @@ from pyflinklike.state_processor._folders.folder_paths import (
     write_json,
 )
 from pyflinklike.state_processor._folders.hadoop_files import is_remote_address
-from pyflinklike.state_processor._savepoints.history_parts import read_manifest
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
@@ -339,8 +338,7 @@ class JobFolder:
             return None
         if found is None and noted is not None:
             # Even if the program does not name it any more: else the job would begin without state.
-            location = self._locate(noted["path"])
-            found = SavepointDirectory(location, read_manifest(location))
+            found = SavepointDirectory.at(self._locate(noted["path"]))
         return found
 
     def _refuse_second(self, found: SavepointDirectory, noted: dict[str, Any] | None) -> None:
@@ -363,7 +361,7 @@ class JobFolder:
         """Open the savepoint that the program names; None if it is gone, and the job has begun with it."""
         location = self._locate(asked)
         if location.is_savepoint():
-            return SavepointDirectory(location, read_manifest(location))
+            return SavepointDirectory.at(location)
         if noted is not None and noted["path"] == asked and self._has_committed():
             return None
         msg = (

@@ -51,7 +51,6 @@ from pyflinklike.state_processor._checkpoints.job_at_rest import job_at
 from pyflinklike.state_processor._folders.hadoop_files import savepoint_location_in
 from pyflinklike.state_processor._logs.checkpoint_logs import check_groups, record_and_registry
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._savepoints.history_parts import read_manifest
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
 
 __all__ = [
@@ -303,7 +302,7 @@ def savepoint_at(location: str, spark: SparkSession) -> SavepointDirectory | Non
             return None
     except (PyflinklikeError, OSError, pa.ArrowException, ImportError):
         return None  # Spark may reach an address that Arrow cannot
-    return SavepointDirectory(found, read_manifest(found))
+    return SavepointDirectory.at(found)
 
 
 def checkpoint_states(

@@ -67,6 +67,15 @@ class SavepointDirectory:
     location: SavepointLocation
     manifest: Manifest
 
+    @classmethod
+    def at(cls, location: SavepointLocation) -> SavepointDirectory:
+        """Open the savepoint at a location.
+
+        Raises:
+            CorruptStateError: There is no savepoint, or its manifest is damaged.
+        """
+        return cls(location, read_manifest(location))
+
     def operators(self) -> list[str]:
         """Return the uids of its operators."""
         return [each.uid for each in self.manifest.operators]
@@ -215,8 +224,7 @@ def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
         DeclarationTypeError, DeclarationValueError: The argument is not a path or a known address.
         CorruptStateError: There is no savepoint, or its manifest is damaged.
     """
-    location = savepoint_location_of(path)
-    return SavepointDirectory(location, read_manifest(location))
+    return SavepointDirectory.at(savepoint_location_of(path))
 
 
 def is_savepoint(path: str | os.PathLike[str]) -> bool:

@@ -71,7 +71,6 @@ from pyflinklike.state_processor._logs.checkpoint_logs import (
 )
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_rows import StateRows
-from pyflinklike.state_processor._savepoints.history_parts import read_manifest
 from pyflinklike.state_processor._savepoints.manifest import Manifest
 from pyflinklike.state_processor._savepoints.savepoint_directory import (
     SavepointDirectory,
@@ -145,8 +144,7 @@ def begin_query(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Beginnin
             f"{short_repr(savepoint)}; take_savepoint() and read_savepoint() give them"
         )
         raise DeclarationTypeError(msg)
-    location = savepoint_location_in(df.sparkSession, savepoint)
-    directory = SavepointDirectory(location, read_manifest(location))
+    directory = SavepointDirectory.at(savepoint_location_in(df.sparkSession, savepoint))
     uid = plan.task.name if plan.task.name in directory.operators() else None
     operator = directory.manifest.operator(uid, directory.location.where)
     _check_fit(operator.record, operator.domains, plan)

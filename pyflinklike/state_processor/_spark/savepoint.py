@@ -31,7 +31,6 @@ from pyflinklike.state_processor._checkpoints.savepoint_frames import (
 from pyflinklike.state_processor._folders.hadoop_files import savepoint_location_in
 from pyflinklike.state_processor._logs.group_reader import TimersReader
 from pyflinklike.state_processor._logs.state_infos import StateInfos, describe_states
-from pyflinklike.state_processor._savepoints.history_parts import read_manifest
 from pyflinklike.state_processor._savepoints.manifest import Manifest
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.state_processor._spark.key_edits import Merge, merge_operators, rekey
@@ -102,7 +101,7 @@ class Savepoint(Mapping[str, DataFrame]):
         """
         location = savepoint_location_in(spark, path)
         if location.is_savepoint():
-            directory = SavepointDirectory(location, read_manifest(location))
+            directory = SavepointDirectory.at(location)
             uids = directory.operators()
             found = {uid: read_saved_frames(spark, directory, uid) for uid in uids}
             return cls(spark, found, directory.manifest)
