@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike import __version__
 from pyflinklike._changelog.operator_record import OperatorRecord
-from pyflinklike._clock import wall_clock
+from pyflinklike._clock import TimeDomain, wall_clock
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     DeclarationValueError,
@@ -464,36 +464,44 @@ def save(
 def _save_operator(location: SavepointLocation, frames: Frames) -> SavedOperator:
     uid, keys = frames.record.identity.name, KeyColumns.of(frames.record).names
     states = {
-        name: _save_rows(location, folder_of(uid, name), frame, keys)
+        name: _save_rows(location, folder_of(uid, name), frame, keys, {})[0]
         for name, frame in frames.states.items()
     }
-    timers = _save_rows(location, folder_of(uid, None), frames.timers, keys)
-    domains = location.count_by(timers.files, "domain", ("event_time", "processing_time"))
-    return SavedOperator(frames.record, states, timers, domains)
+    domains = {each.name.lower(): F.col("domain") == each.name.lower() for each in TimeDomain}
+    timers, counts = _save_rows(location, folder_of(uid, None), frames.timers, keys, domains)
+    return SavedOperator(frames.record, states, timers, counts)
 
 
 def _save_rows(
-    location: SavepointLocation, folder: str, frame: DataFrame, keys: tuple[str, ...]
-) -> SavedRows:
+    location: SavepointLocation,
+    folder: str,
+    frame: DataFrame,
+    keys: tuple[str, ...],
+    counted: Mapping[str, Column],
+) -> tuple[SavedRows, dict[str, int]]:
+    """Write rows to a folder; return the files, and how many rows meet each of some conditions."""
     present = [F.col(quote(name)) for name in keys if name in frame.columns]
     # Sort keys together, so that the statistics of a file tell whether it has a key.
     ordered = frame.sortWithinPartitions(F.col("key_group"), *present)
     address = f"{location.uri}/{folder}"
     written = Observation()
     with _timestamps_in_micros(frame.sparkSession):
-        writer = ordered.observe(written, F.count(F.lit(1)).alias("rows")).write
+        rows = F.count(F.lit(1)).alias("rows")
+        counts = [F.count_if(condition).alias(name) for name, condition in counted.items()]
+        writer = ordered.observe(written, rows, *counts).write
         writer = writer.option("compression", "zstd")
         writer.option("maxRecordsPerFile", _ROWS_PER_FILE).parquet(address)
     names = location.files_in(folder)
     # Executors with disks of their own write files that the driver does not see: compare counts.
-    rows = sum(map(location.rows_in, names))
-    if rows != written.get["rows"]:
+    found = sum(map(location.rows_in, names))
+    if found != written.get["rows"]:
         msg = (
-            f"{location.where}: executors and driver must reach the same files, got {rows} of "
+            f"{location.where}: executors and driver must reach the same files, got {found} of "
             f"{written.get['rows']} rows that were written to {address!r}"
         )
         raise SparkSetupError(f"{msg}; give an address such as s3://... that names the file system")
-    return SavedRows(rows, location.measure_files(names))
+    saved = SavedRows(found, location.measure_files(names))
+    return saved, {name: written.get[name] for name in counted if written.get[name]}
 
 
 @contextmanager
