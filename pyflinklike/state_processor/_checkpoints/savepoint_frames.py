@@ -322,6 +322,23 @@ class Frames:
     states: Mapping[str, DataFrame]
     timers: DataFrame
 
+    def with_state(self, name: str, said: Mapping[str, Any], frame: DataFrame) -> Frames:
+        """Return the operator with a state, which replaces one of the same name.
+
+        Args:
+            name: The name of the state.
+            said: The declaration of the state in the record.
+            frame: The rows of the state.
+        """
+        record = attrs.evolve(self.record, states={**self.record.states, name: said})
+        return Frames(record, {**self.states, name: frame}, self.timers)
+
+    def without_state(self, name: str) -> Frames:
+        """Return the operator without a state."""
+        said = {each: one for each, one in self.record.states.items() if each != name}
+        states = {each: frame for each, frame in self.states.items() if each != name}
+        return Frames(attrs.evolve(self.record, states=said), states, self.timers)
+
 
 def take_savepoint(
     spark: SparkSession,

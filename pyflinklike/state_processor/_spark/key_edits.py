@@ -37,7 +37,6 @@ from pyflinklike.state_processor._spark.state_edits import (
     fold_rows,
     make_merging,
     rows_of,
-    with_declarations,
 )
 from pyflinklike.types.catalog import type_of
 
@@ -287,7 +286,7 @@ def merge_operators(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Fra
         msg = f'on_conflict is "error", "left" or "right", got {short_repr(on_conflict)}'
         raise DeclarationValueError(f"{msg}; choose one")
     _check_alike(mine, theirs)
-    record = with_declarations(mine.record, {**mine.record.states, **theirs.record.states})
+    record = attrs.evolve(mine.record, states={**mine.record.states, **theirs.record.states})
     states, misfits = dict(mine.states), []
     for name, frame in theirs.states.items():
         other = fit_rows(record, name, frame)

@@ -45,7 +45,6 @@ from pyflinklike.state_processor._spark.state_edits import (
     refuse_misfits,
     refuse_several,
     rows_of,
-    with_declarations,
 )
 from pyflinklike.types import TypeInformation
 
@@ -208,8 +207,8 @@ class Savepoint(Mapping[str, DataFrame]):
             msg = f"transform_state takes a function that returns a DataFrame, got {short_repr(changed)}"
             raise DeclarationTypeError(f"{msg}; return the changed DataFrame")
         frames = self.only()
-        frame = fit_rows(frames.record, state, changed)
-        return self._with(attrs.evolve(frames, states={**frames.states, state: frame}), state)
+        frame, said = fit_rows(frames.record, state, changed), frames.record.states[state]
+        return self._with(frames.with_state(state, said, frame), state)
 
     def rename_state(self, state: str, new_name: str) -> Savepoint:
         """Return a savepoint in which a state has another name.
@@ -222,11 +221,8 @@ class Savepoint(Mapping[str, DataFrame]):
         if new_name in frames.states:
             msg = f"savepoint: another state has the name {new_name!r}, got it for {state!r}"
             raise DeclarationValueError(f"{msg}; remove_state() the other one first")
-        without = self.remove_state(state).only()
-        said = {**without.record.states, new_name: frames.record.states[state]}
-        record = with_declarations(frames.record, said)
-        renamed = Frames(record, {**without.states, new_name: frame}, frames.timers)
-        return self._with(renamed, new_name)
+        said, without = frames.record.states[state], frames.without_state(state)
+        return self._with(without.with_state(new_name, said, frame), new_name)
 
     def remove_state(self, state: str) -> Savepoint:
         """Return a savepoint without a state.
@@ -235,9 +231,7 @@ class Savepoint(Mapping[str, DataFrame]):
             UnknownStateError: There is no such state.
         """
         _, frames = self[state], self.only()
-        said = {name: each for name, each in frames.record.states.items() if name != state}
-        states = {name: each for name, each in frames.states.items() if name != state}
-        return self._with(Frames(with_declarations(frames.record, said), states, frames.timers))
+        return self._with(frames.without_state(state))
 
     def with_state(
         self,
@@ -264,13 +258,12 @@ class Savepoint(Mapping[str, DataFrame]):
         Raises:
             DeclarationTypeError, DeclarationValueError: Columns are missing or have other types.
         """
-        frames, said = self.only(), of_descriptor(descriptor)
-        record = with_declarations(frames.record, {**frames.record.states, descriptor.name: said})
+        frames, said, name = self.only(), of_descriptor(descriptor), descriptor.name
+        record = frames.with_state(name, said, rows).record
         if from_elements:
             rows, order_by = fold_elements(record, descriptor, rows, order_by), None
-        frame = fit_rows(record, descriptor.name, rows, order_by)
-        states = {**frames.states, descriptor.name: frame}
-        return self._with(Frames(record, states, frames.timers), descriptor.name)
+        frame = fit_rows(record, name, rows, order_by)
+        return self._with(frames.with_state(name, said, frame), name)
 
     def with_ttl(self, state: str, ttl: StateTtlConfig, *, stamp: int | None = None) -> Savepoint:
         """Return a savepoint in which a state has another TTL.
@@ -292,13 +285,12 @@ class Savepoint(Mapping[str, DataFrame]):
         said = {**frames.record.states[state], "ttl": describe_ttl(ttl)}
         if former is not None and former["time"] != said["ttl"]["time"]:
             frame = frame.withColumn("stamp", F.lit(None).cast("long"))
-        record = with_declarations(frames.record, {**frames.record.states, state: said})
         if stamp is not None:
             given = F.lit(stamp).cast("long")
             has_one = "stamp" in frame.columns
             frame = frame.withColumn("stamp", F.coalesce("stamp", given) if has_one else given)
-        states = {**frames.states, state: fit_rows(record, state, frame)}
-        return self._with(Frames(record, states, frames.timers))
+        record = frames.with_state(state, said, frame).record
+        return self._with(frames.with_state(state, said, fit_rows(record, state, frame)))
 
     def cast_state(
         self, state: str, type_info: TypeInformation, *, lossy: bool = False

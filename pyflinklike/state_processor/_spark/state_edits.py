@@ -7,7 +7,7 @@ savepoint is used, these queries run, and the rows of edited states are checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -72,7 +72,6 @@ __all__ = [
     "refuse_misfits",
     "refuse_several",
     "rows_of",
-    "with_declarations",
 ]
 
 
@@ -87,13 +86,6 @@ def rows_of(record: OperatorRecord, name: str) -> StateRows:
         UnknownStateError: There is no such state.
     """
     return StateRows.saved_of(record, name, f"operator {record.identity.name!r}")
-
-
-def with_declarations(
-    record: OperatorRecord, states: Mapping[str, Mapping[str, Any]]
-) -> OperatorRecord:
-    """Return the record of an operator with other declarations of states."""
-    return attrs.evolve(record, states=dict(states))
 
 
 def of_descriptor(descriptor: Any) -> dict[str, Any]:
@@ -291,9 +283,9 @@ def cast_values(
         msg = f"{what}: cast_state takes values of types that are not pickled, got {stored!r}"
         raise DeclarationTypeError(f"{msg} to {type_info!r}; convert them in the function")
     said = {**frames.record.states[name], "value": type_info.signature}
-    record = with_declarations(frames.record, {**frames.record.states, name: said})
-    wanted = spark_schema(rows_of(record, name).schema)["value"].dataType
     frame, kind = frames.states[name], frames.states[name].schema["value"].dataType
+    record = frames.with_state(name, said, frame).record
+    wanted = spark_schema(rows_of(record, name).schema)["value"].dataType
     value = F.col("value")
     try:
         cast = frame.withColumn("value", as_type(value, kind, wanted))
@@ -301,19 +293,13 @@ def cast_values(
     except AnalysisException as error:
         msg = f"{what}: Spark cannot cast the values, got {stored!r} to {type_info!r}"
         raise DeclarationTypeError(f"{msg}; use transform_state() and with_state()") from error
-    states = {**frames.states, name: _same_columns(cast, frame)}
     rule = f"{what}: values must be {'in the range' if lossy else 'values'} of {type_info!r}"
     remedy = (
         "use transform_state() first" if lossy else "use transform_state() first, or lossy=True"
     )
     keys = [F.col(quote(each)) for each in rows.entry_names]
-    return attrs.evolve(frames, record=record, states=states), Misfits(
-        unfit.select(*keys, "value"), rule, remedy
-    )
-
-
-def _same_columns(frame: DataFrame, like: DataFrame) -> DataFrame:
-    return frame.select(*map(quote, like.columns))
+    misfits = Misfits(unfit.select(*keys, "value"), rule, remedy)
+    return frames.with_state(name, said, cast.select(*map(quote, frame.columns))), misfits
 
 
 # Folding values with a user's function
