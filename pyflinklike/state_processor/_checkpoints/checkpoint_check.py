@@ -26,7 +26,6 @@ from pyflinklike.errors import (
     UnknownBatchError,
     UnknownStateError,
 )
-from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.spark_failures import error_of
 from pyflinklike.spark._host.wake_up import find_wanted_call
 from pyflinklike.spark._plan.operator_plan import TimeMode
@@ -51,7 +50,6 @@ from pyflinklike.state_processor._logs.checkpoint_logs import (
     GroupChecker,
     StoredKeys,
     check_groups,
-    head_of,
     record_and_registry,
 )
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
@@ -265,15 +263,11 @@ def _check_group(
     checker: GroupChecker, index: int, blobs: Mapping[int, bytes], where: str
 ) -> Iterator[pa.RecordBatch]:
     """Check a key group; yield a row for each finding, and one without a part for the group."""
-    segments = {at: blob for at, blob in blobs.items() if at >= 0}
-    found, checked = checker.check(index, blobs.get(HEAD_AT), segments, where)
+    found, checked, head = checker.check(index, blobs, where)
     rows: list[dict[str, Any]] = [
         {"key_group": index, "part": each.part, "message": each.message} for each in found
     ]
     counts = {"segments": checked.segments, "entries": checked.entries}
-    try:
-        asked = {"has_head": True, "wake_at": head_of(blobs, where).wake_at}
-    except CorruptStateError:  # which the check has found
-        asked = {}
+    asked = {} if head is None else {"has_head": True, "wake_at": head.wake_at}
     rows.append({"key_group": index, **counts, **asked})
     yield from pa.Table.from_pylist(rows, _FINDINGS).to_batches()

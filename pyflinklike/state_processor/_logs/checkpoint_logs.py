@@ -357,42 +357,41 @@ class GroupChecker:
     wanted_call: Callable[[Mapping[TimeDomain, int]], int | None] | None = None
 
     def check(
-        self, index: int, head: bytes | None, segments: Mapping[int, bytes], where: str
-    ) -> tuple[list[Finding], Checked]:
-        """Return all damage of a key group, and the amount that was checked.
+        self, index: int, blobs: Mapping[int, bytes], where: str
+    ) -> tuple[list[Finding], Checked, Head | None]:
+        """Return all damage of a key group, the amount that was checked, and the head.
 
         Args:
             index: The index of the group.
-            head: The stored head; None if the group lacks it.
-            segments: The stored segments, by sequence number.
+            blobs: The blobs of the group by sequence number.
             where: The name of the group, for messages.
+
+        Returns:
+            The head is None if it cannot be read, or if the registry lacks the group.
         """
+        segments = {at: blob for at, blob in blobs.items() if at >= 0}
         found = list(self._unreadable(segments, where))
+        head, entries = None, 0
         if index not in self.served_at:
             msg = f"{where}: a key group must be in the operator's registry, got one that is not"
-            found.append(Finding("registry", msg))
-            return found, Checked(1, len(segments))
-        if head is None:
-            msg = f"{where}: a key group must have a head, got none"
-            return [*found, Finding("head", msg)], Checked(1, len(segments))
-        entries = 0
+            return [*found, Finding("registry", msg)], Checked(1, len(segments)), None
         try:
-            read = Head.from_bytes(head, where)
+            head = head_of(blobs, where)
         except CorruptStateError as error:
             found.append(Finding("head", str(error)))
         else:
-            found += _find_unnamed(read, segments, where)
+            found += _find_unnamed(head, segments, where)
             try:
-                check_head(read, self.record.identity, self.served_at[index], where)
-                log = read_log(read, segments, where)
+                check_head(head, self.record.identity, self.served_at[index], where)
+                log = read_log(head, segments, where)
             except CorruptStateError as error:
                 # A damaged segment was found before, and breaks the chain as well: report it once.
                 if all(each.message != str(error) for each in found):
                     found.append(Finding("chain", str(error)))
             else:
-                more, entries = self._contents(read, log, segments, where)
+                more, entries = self._contents(head, log, segments, where)
                 found += more
-        return found, Checked(1, len(segments), entries)
+        return found, Checked(1, len(segments), entries), head
 
     def _unreadable(self, segments: Mapping[int, bytes], where: str) -> Iterator[Finding]:
         for sequence, blob in sorted(segments.items()):
