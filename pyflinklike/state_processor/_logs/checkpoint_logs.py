@@ -44,9 +44,9 @@ from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.state.table import LAYOUT, RESERVED_PREFIX, Shape, TableSpec
 from pyflinklike.state.timer_agenda import timers_table
-from pyflinklike.state_processor._logs.group_reader import sections_by_table
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import declaration_of
+from pyflinklike.state_processor._logs.state_rows import GroupTables
 from pyflinklike.types import Types
 from pyflinklike.types.catalog import type_of
 
@@ -404,7 +404,7 @@ class GroupChecker:
         self, head: Head, log: list[Segment], segments: Mapping[int, bytes], where: str
     ) -> tuple[list[Finding], int]:
         try:
-            tables = sections_by_table(log, where)
+            tables = GroupTables.of(log, where).sections
             rows = sum(rows_in(each, where) for some in tables.values() for each in some)
         except CorruptStateError as error:
             return [Finding("values", str(error))], 0
@@ -500,16 +500,17 @@ class StoredKeys:
         """
         # `GroupChecker` reports damage; here only keys that can be read count.
         try:
-            tables = sections_by_table(read_log(head_of(blobs, where), blobs, where), where)
+            log = read_log(head_of(blobs, where), blobs, where)
+            tables = GroupTables.of(log, where)
         except PyflinklikeError:
             return
         columns = KeyColumns.of(self.record)
-        for name, sections in tables.items():
+        for name, sections in tables.sections.items():
             declaration = sections[-1].declaration
             if declaration.per_group:
                 continue
             try:
-                entries = replay(StoredTable(declaration), sections, where)
+                entries = tables.entries(StoredTable(declaration))
                 keys = columns.show(_distinct(entries.column("key").combine_chunks()))
             except (PyflinklikeError, pa.ArrowException):
                 continue

@@ -7,23 +7,20 @@ as the SQL connector of Flink's State Processor API does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike._changelog.damage import decoding
 from pyflinklike._changelog.operator_record import OperatorRecord
-from pyflinklike._changelog.segment_chain import sections_of
-from pyflinklike._changelog.segments import Section, Segment
+from pyflinklike._changelog.segments import Segment
 from pyflinklike._changelog.stored_table import (
     StoredTable,
     codes_of,
     last_of_each,
     numbers,
-    replay,
 )
 from pyflinklike._clock import TimeDomain
 from pyflinklike.state_processor._logs.column_values import (
@@ -39,6 +36,7 @@ from pyflinklike.state_processor._logs.state_infos import describe_states, timer
 from pyflinklike.state_processor._logs.state_rows import (
     EXPIRING,
     STREAM_TIME,
+    GroupTables,
     StateRows,
     find_retained,
     stream_times,
@@ -51,7 +49,6 @@ __all__ = [
     "KeyedReader",
     "TimersReader",
     "savepoint_readers",
-    "sections_by_table",
 ]
 
 
@@ -70,14 +67,6 @@ class GroupReader(Protocol):
             log: The segments of the group, checked and in order.
             where: The name of the group, for messages.
         """
-
-
-def sections_by_table(log: Iterable[Segment], where: str) -> dict[str, list[Section]]:
-    """Return the sections of a log by the names of their tables, in order."""
-    tables: dict[str, list[Section]] = {}
-    for section in sections_of(log, where):
-        tables.setdefault(section.declaration.name, []).append(section)
-    return tables
 
 
 def with_keys(entries: pa.Table, wanted: Any) -> pa.Table:
@@ -120,50 +109,42 @@ class GroupStateReader:
         """Return the entries of one key group."""
         if self.only is not None and index != self.only:
             return
-        tables = sections_by_table(log, where)
-        name = self.rows.info.name
+        tables, name = GroupTables.of(log, where), self.rows.info.name
         if name not in tables:
             return
-        entries = replay(self.rows.table, tables[name], where)
-        with decoding(f"{where}, state {name!r}", "must hold entries as a function writes them"):
-            rows = self._rows_of(entries, index, tables, where)
+        entries = tables.entries(self.rows.table)
+        with tables.guard(f"state {name!r}"):
+            rows = self._rows_of(entries, index, tables)
         yield rows
 
-    def _rows_of(
-        self, entries: pa.Table, index: int, tables: Mapping[str, list[Section]], where: str
-    ) -> pa.Table:
+    def _rows_of(self, entries: pa.Table, index: int, tables: GroupTables) -> pa.Table:
         if self.wanted is not None and not self.rows.declaration.per_group:
             entries = with_keys(entries, self.wanted)
         if not self.expired and self.clock is not None:
-            entries = alive_of(self.rows, entries, tables, self.clock, where)
+            entries = alive_of(self.rows, entries, tables, self.clock)
         if self.rows.saved and self.rows.info.kind in EXPIRING:
             clock = self.clock or BatchClock(0)
-            times = stream_times(self.rows, entries, tables, clock, where)
+            times = stream_times(self.rows, entries, tables, clock)
             entries = entries.append_column(STREAM_TIME, times)
         return self.rows.of_entries(entries, index, self.clock)
 
 
 def alive_of(
-    rows: StateRows,
-    entries: pa.Table,
-    tables: Mapping[str, list[Section]],
-    clock: BatchClock,
-    where: str,
+    rows: StateRows, entries: pa.Table, tables: GroupTables, clock: BatchClock
 ) -> pa.Table:
     """Return the entries that a function would see at a time.
 
     Args:
         rows: The description of the state's rows.
         entries: The entries of one key group.
-        tables: All sections of the group, by table.
+        tables: All tables of the group.
         clock: The time at which a function would read them.
-        where: The name of the group, for messages.
     """
     if rows.info.ttl is not None:
         stamps = entries.column("stamp").combine_chunks()
         return entries.filter(are_alive(stamps, rows.info.ttl, clock))
     if rows.info.kind in EXPIRING:
-        return entries.filter(find_retained(rows, entries, tables, clock, where))
+        return entries.filter(find_retained(rows, entries, tables, clock))
     return entries
 
 
@@ -194,12 +175,12 @@ class TimersReader:
 
     def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
         """Return the timers of one key group."""
-        tables = sections_by_table(log, where)
+        tables = GroupTables.of(log, where)
         for domain in TimeDomain:
             declaration = timers_of(self.record, domain)
             if declaration.name in tables:
-                timers = replay(StoredTable(declaration), tables[declaration.name], where)
-                with decoding(f"{where}, timers", "must hold timers as a function registers them"):
+                timers = tables.entries(StoredTable(declaration))
+                with tables.guard("timers", "must hold timers as a function registers them"):
                     of_domain = self._of(timers, domain, declaration.namespace, index)
                 yield of_domain
 
@@ -265,14 +246,14 @@ class KeyedReader:
 
     def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
         """Read the keys of one key group."""
-        tables = sections_by_table(log, where)
+        tables = GroupTables.of(log, where)
         found = []
         for rows in self.states:
-            entries = replay(rows.table, tables.get(rows.info.name, []), where)
+            entries = tables.entries(rows.table)
             if self.wanted is not None:
                 entries = with_keys(entries, self.wanted)
-            with _guard_decoding(rows, where):
-                found.append(alive_of(rows, entries, tables, self.clock, where))
+            with tables.guard(f"state {rows.info.name!r}"):
+                found.append(alive_of(rows, entries, tables, self.clock))
         keys = pa.concat_arrays([each.column("key").combine_chunks() for each in found])
         codes = codes_of([keys], len(keys))
         count = len(pc.unique(codes))
@@ -283,16 +264,11 @@ class KeyedReader:
         for rows, entries in zip(self.states, found):
             mine = codes.slice(start, entries.num_rows)
             start += entries.num_rows
-            with _guard_decoding(rows, where):
+            with tables.guard(f"state {rows.info.name!r}"):
                 shown = rows.of_entries(entries, index, self.clock).combine_chunks()
             columns.append(_by_key(rows, shown, mine, count))
         columns.append(pa.repeat(pa.scalar(index, pa.int32()), count))
         yield pa.table(columns, schema=self.schema)
-
-
-def _guard_decoding(rows: StateRows, where: str) -> decoding:
-    rule = "must hold entries as a function writes them"
-    return decoding(f"{where}, state {rows.info.name!r}", rule)
 
 
 def _column(rows: StateRows) -> str:

@@ -11,20 +11,23 @@ written here once more, for columns; tests compare the results with the stores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyflinklike._changelog.damage import decoding
 from pyflinklike._changelog.operator_record import OperatorRecord
-from pyflinklike._changelog.segments import Declaration, Section
+from pyflinklike._changelog.segment_chain import sections_of
+from pyflinklike._changelog.segments import Declaration, Section, Segment
 from pyflinklike._changelog.stored_table import (
     StoredTable,
     codes_of,
     last_of_each,
     replay,
+    replay_changes,
 )
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.state.table import Shape, stream_time_kind
@@ -53,6 +56,7 @@ from pyflinklike.types.catalog import type_of
 __all__ = [
     "EXPIRING",
     "STREAM_TIME",
+    "GroupTables",
     "StateRows",
     "find_retained",
     "stream_times",
@@ -84,6 +88,49 @@ _ADDED: dict[str, tuple[tuple[str, Any, bool], ...]] = {
     "versioned": (("valid_from", TIMESTAMP, True), ("valid_to", TIMESTAMP, False)),
 }
 """The columns that a kind of state adds: name, type, and whether the column identifies an entry."""
+
+
+@attrs.frozen
+class GroupTables:
+    """The tables of a key group's log; a reader decodes those that it needs to Arrow's columns.
+
+    Args:
+        sections: The sections of each table by its name, in the order of the log.
+        where: The name of the group, for messages.
+    """
+
+    sections: Mapping[str, list[Section]]
+    where: str
+
+    @classmethod
+    def of(cls, log: Iterable[Segment], where: str) -> GroupTables:
+        """Find the tables of a log, of which nothing is decoded yet.
+
+        Raises:
+            CorruptStateError: A table is not declared.
+        """
+        tables: dict[str, list[Section]] = {}
+        for section in sections_of(log, where):
+            tables.setdefault(section.declaration.name, []).append(section)
+        return cls(tables, where)
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether the log has written to a table."""
+        return name in self.sections
+
+    def entries(self, table: StoredTable) -> pa.Table:
+        """Return the entries of a table, as `replay` does."""
+        return replay(table, self.sections.get(table.declaration.name, []), self.where)
+
+    def changes(self, table: StoredTable) -> pa.Table:
+        """Return the changes of a table by a commit, as `replay_changes` does."""
+        return replay_changes(table, self.sections.get(table.declaration.name, []), self.where)
+
+    def guard(
+        self, what: str, rule: str = "must hold entries as a function writes them"
+    ) -> decoding:
+        """Turn errors within a block into one that names a part of the group."""
+        return decoding(f"{self.where}, {what}", rule)
 
 
 @attrs.frozen
@@ -342,20 +389,15 @@ def valid_to(stored: Mapping[str, Any]) -> Any:
 
 
 def find_retained(
-    rows: StateRows,
-    entries: pa.Table,
-    tables: Mapping[str, list[Section]],
-    clock: BatchClock,
-    where: str,
+    rows: StateRows, entries: pa.Table, tables: GroupTables, clock: BatchClock
 ) -> Any:
     """Return a mask of the entries that the store still shows.
 
     Args:
         rows: The description of the store's rows.
         entries: The entries of one key group.
-        tables: All sections of the group, by table.
+        tables: All tables of the group.
         clock: The time, for stores that use the watermark.
-        where: The name of the group, for messages.
     """
     options = rows.info.options
     stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
@@ -364,23 +406,17 @@ def find_retained(
     else:
         times = number_at(stored["user_key"], -len(rows.numbers) * INT_SIZE)
         retention = options["retention"]
-    now = stream_times(rows, entries, tables, clock, where)
+    now = stream_times(rows, entries, tables, clock)
     # Before any write the stream time is null, and so is this difference: no entry has expired.
     expired = pc.subtract(now, pa.scalar(retention, pa.int64()))
     # The latest version, which has no end, is never forgotten.
     return pc.greater(times, expired).fill_null(True)
 
 
-def stream_times(
-    rows: StateRows,
-    entries: pa.Table,
-    tables: Mapping[str, list[Section]],
-    clock: BatchClock,
-    where: str,
-) -> Any:
+def stream_times(rows: StateRows, entries: pa.Table, tables: GroupTables, clock: BatchClock) -> Any:
     """Return the stream time that decides whether each entry has expired; null before any time."""
     mode, count = rows.info.options["stream_time"], entries.num_rows
-    seen = _read_times(rows, tables, mode, where)
+    seen = tables.entries(StoredTable(times_table(rows, mode)))
     if mode == "key" and not rows.declaration.per_group:
         keys = pa.concat_arrays(
             [seen.column("key").combine_chunks(), entries.column("key").combine_chunks()]
@@ -394,13 +430,6 @@ def stream_times(
     if mode == "watermark" and MIN_WATERMARK < clock.watermark < MAX_WATERMARK:
         now = pa.scalar(max(now.as_py() or clock.watermark, clock.watermark), pa.int64())
     return pa.repeat(now, count)
-
-
-def _read_times(
-    rows: StateRows, tables: Mapping[str, list[Section]], mode: str, where: str
-) -> pa.Table:
-    declaration = times_table(rows, mode)
-    return replay(StoredTable(declaration), tables.get(declaration.name, []), where)
 
 
 def times_table(rows: StateRows, mode: str) -> Declaration:
