@@ -113,8 +113,8 @@ def for_spark(path: FolderPath) -> str:
     return f"file://{path}" if isinstance(path, Path) else str(path)
 
 
-class HadoopFiles:
-    """A file system of Hadoop.
+class HadoopFiles(fs.FileSystemHandler):  # type: ignore[misc]
+    """A file system of Hadoop; Arrow can use it, too, as far as savepoints need that.
 
     Args:
         spark: A session that has a JVM.
@@ -210,14 +210,6 @@ class HadoopFiles:
         except FileNotFoundError:
             return []
 
-    def status(self, path: str) -> Listed | None:
-        """Return the entry of a path in its folder, or None if it does not exist."""
-        try:
-            with _errors_of(path):
-                return _entry_of(self._files.getFileStatus(self._path(path)))
-        except FileNotFoundError:
-            return None
-
     def make_folder(self, path: str) -> None:
         """Make a folder and those above it, if they are not there."""
         with _errors_of(path):
@@ -233,34 +225,98 @@ class HadoopFiles:
         with _errors_of(path):
             self._files.deleteOnExit(self._path(path))
 
-    def rename(self, path: str, other: str) -> None:
-        """Rename a file or folder to a path that does not exist.
-
-        Raises:
-            OSError: The file system did not rename it.
-        """
-        with _errors_of(path):
-            is_done = self._files.rename(self._path(path), self._path(other))
-        if not is_done:
-            msg = f"{path}: it was not renamed to {other}"
-            raise OSError(msg)
-
-    def copy_here(self, path: str, local: str) -> None:
-        """Copy a file to a path on this machine.
-
-        Raises:
-            FileNotFoundError: The file does not exist.
-        """
-        with _errors_of(path):
-            here = self._path(f"file://{local}")
-            self._files.copyToLocalFile(False, self._path(path), here, True)
-
     def plain(self, address: str) -> str:
         """Return an address without its scheme and authority."""
         return str(self._path(address).toUri().getPath())
 
     def _path(self, path: str) -> Any:
         return self._hadoop.Path(path)
+
+    # What Arrow calls.  It refuses a handler without one of these methods.
+
+    def get_type_name(self) -> str:
+        """Return the name of the kind of file system."""
+        return "hadoop"
+
+    def normalize_path(self, path: str) -> str:
+        """Return the path itself."""
+        return path
+
+    def get_file_info(self, paths: list[str]) -> list[Any]:
+        """Describe files and folders, also those that do not exist."""
+        return [self._info_of(path) for path in paths]
+
+    def _info_of(self, path: str) -> Any:
+        try:
+            with _errors_of(path):
+                return _info(path, _entry_of(self._files.getFileStatus(self._path(path))))
+        except FileNotFoundError:
+            return fs.FileInfo(path, fs.FileType.NotFound)
+
+    def get_file_info_selector(self, selector: Any) -> list[Any]:
+        """Describe the entries of a folder."""
+        folder = selector.base_dir
+        return [_info(f"{folder}/{each.name}", each) for each in self.entries(folder)]
+
+    def create_dir(self, path: str, recursive: bool) -> None:  # noqa: ARG002 - Arrow's
+        """Make a folder and those above it, if they are not there."""
+        self.make_folder(path)
+
+    delete_dir = delete_file = delete
+
+    def move(self, src: str, dest: str) -> None:
+        """Rename a file or folder to a path that does not exist.
+
+        Raises:
+            OSError: The file system did not rename it.
+        """
+        with _errors_of(src):
+            is_done = self._files.rename(self._path(src), self._path(dest))
+        if not is_done:
+            msg = f"{src}: it was not renamed to {dest}"
+            raise OSError(msg)
+
+    def open_input_file(self, path: str) -> Any:
+        """Open a file to read it."""
+        descriptor, local = tempfile.mkstemp(prefix="pyflinklike-")
+        os.close(descriptor)
+        try:
+            # Bytes come slowly through py4j, so Java copies the file to a local disk.
+            with _errors_of(path):
+                here = self._path(f"file://{local}")
+                self._files.copyToLocalFile(False, self._path(path), here, True)
+            return pa.OSFile(local)
+        finally:
+            os.unlink(local)  # the open file stays until it is closed
+
+    open_input_stream = open_input_file
+
+    def open_output_stream(self, path: str, metadata: Any) -> Any:  # noqa: ARG002 - Arrow's
+        """Open a small file to write it."""
+        return pa.PythonFile(_Written(self, path), mode="w")
+
+    def _refuse(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+    delete_dir_contents = delete_root_dir_contents = copy_file = open_append_stream = _refuse
+
+
+class _Written(io.BytesIO):
+    """A small file, which Hadoop gets when it is closed."""
+
+    def __init__(self, files: HadoopFiles, path: str) -> None:
+        super().__init__()
+        self._files, self._path = files, path
+
+    def close(self) -> None:
+        if not self.closed:
+            self._files.write(self._path, self.getvalue(), replaces=True)
+        super().close()
+
+
+def _info(path: str, entry: Listed) -> Any:
+    kind = fs.FileType.Directory if entry.is_folder else fs.FileType.File
+    return fs.FileInfo(path, kind, size=None if entry.is_folder else entry.size)
 
 
 def _entry_of(found: Any) -> Listed:
@@ -339,87 +395,6 @@ def savepoint_location_in(spark: SparkSession, path: str | os.PathLike[str]) -> 
             files = HadoopFiles(spark, address)
         except SparkSetupError as error:
             raise DeclarationValueError(str(error)) from error
-    filesystem = fs.PyFileSystem(_HadoopHandler(files))
-    return SavepointLocation(address, filesystem, files.plain(files.address), files.address)
-
-
-class _HadoopHandler(fs.FileSystemHandler):  # type: ignore[misc]
-    """The methods that Arrow calls on a filesystem; savepoints do not need the others."""
-
-    def __init__(self, files: HadoopFiles) -> None:
-        self._files = files
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _HadoopHandler) and other._files is self._files
-
-    def __hash__(self) -> int:
-        return hash(id(self._files))
-
-    def get_type_name(self) -> str:
-        return "hadoop"
-
-    def normalize_path(self, path: str) -> str:
-        return path
-
-    def get_file_info(self, paths: list[str]) -> list[Any]:
-        return [self._info(path, self._files.status(path)) for path in paths]
-
-    def get_file_info_selector(self, selector: Any) -> list[Any]:
-        return [
-            self._info(f"{selector.base_dir}/{each.name}", each)
-            for each in self._files.entries(selector.base_dir)
-        ]
-
-    @staticmethod
-    def _info(path: str, found: Any) -> Any:
-        if found is None:
-            return fs.FileInfo(path, fs.FileType.NotFound)
-        if found.is_folder:
-            return fs.FileInfo(path, fs.FileType.Directory)
-        return fs.FileInfo(path, fs.FileType.File, size=found.size)
-
-    def create_dir(self, path: str, recursive: bool) -> None:  # noqa: ARG002 - Arrow's
-        self._files.make_folder(path)
-
-    def delete_dir(self, path: str) -> None:
-        self._files.delete(path)
-
-    def delete_file(self, path: str) -> None:
-        self._files.delete(path)
-
-    def move(self, src: str, dest: str) -> None:
-        self._files.rename(src, dest)
-
-    def open_input_file(self, path: str) -> Any:
-        descriptor, local = tempfile.mkstemp(prefix="pyflinklike-")
-        os.close(descriptor)
-        try:
-            # Bytes come slowly through py4j, so Java copies the file to a local disk.
-            self._files.copy_here(path, local)
-            return pa.OSFile(local)
-        finally:
-            os.unlink(local)  # the open file stays until it is closed
-
-    def open_input_stream(self, path: str) -> Any:
-        return self.open_input_file(path)
-
-    def open_output_stream(self, path: str, metadata: Any) -> Any:  # noqa: ARG002 - Arrow's
-        return pa.PythonFile(_Written(self._files, path), mode="w")
-
-    def _refuse(self, *_: Any) -> Any:
-        raise NotImplementedError
-
-    delete_dir_contents = delete_root_dir_contents = copy_file = open_append_stream = _refuse
-
-
-class _Written(io.BytesIO):
-    """A small file, which Hadoop gets when it is closed."""
-
-    def __init__(self, files: HadoopFiles, path: str) -> None:
-        super().__init__()
-        self._files, self._path = files, path
-
-    def close(self) -> None:
-        if not self.closed:
-            self._files.write(self._path, self.getvalue(), replaces=True)
-        super().close()
+    return SavepointLocation(
+        address, fs.PyFileSystem(files), files.plain(files.address), files.address
+    )
