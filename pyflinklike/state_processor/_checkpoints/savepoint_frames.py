@@ -68,7 +68,7 @@ from pyflinklike.state_processor._savepoints.savepoint_location import Savepoint
 
 __all__ = [
     "Frames",
-    "SavedState",
+    "SavepointState",
     "frame_of_files",
     "frames_of",
     "manifest_of",
@@ -107,7 +107,7 @@ def _literal(path: str) -> str:
 
 
 @attrs.frozen
-class SavedState:
+class SavepointState:
     """An operator of a savepoint; readers ask it what they ask a `CheckpointState`.
 
     Args:
@@ -219,7 +219,7 @@ def saved_states(
     directory: SavepointDirectory,
     operator: int | str | None,
     batch_id: int | None,
-) -> list[SavedState]:
+) -> list[SavepointState]:
     """Return operators of a savepoint.
 
     Args:
@@ -243,7 +243,7 @@ def saved_states(
     if not uids or not set(numbers).issubset(range(len(uids))):
         msg = f"{where}: its operators are {uids}, got operator={operator}"
         raise UnknownStateError(f"{msg}; give the uid of one of them")
-    return [SavedState(spark, directory, number) for number in numbers]
+    return [SavepointState(spark, directory, number) for number in numbers]
 
 
 def _schema_to_show(rows: StateRows) -> pa.Schema:

@@ -44,7 +44,7 @@ from pyflinklike.state_processor._checkpoints.group_job import (
     spark_schema,
 )
 from pyflinklike.state_processor._checkpoints.savepoint_frames import (
-    SavedState,
+    SavepointState,
     saved_states,
 )
 from pyflinklike.state_processor._checkpoints.state_diff import STATE_COLUMN
@@ -129,7 +129,7 @@ def list_states(
     return found
 
 
-StateSource = CheckpointState | SavedState
+StateSource = CheckpointState | SavepointState
 """An operator whose state is read."""
 
 
@@ -158,7 +158,7 @@ def operators_at(
 
 def list_sized_states(state: StateSource) -> StateInfos:
     """List the states of an operator with their sizes; for a checkpoint this reads the whole log."""
-    if isinstance(state, SavedState):
+    if isinstance(state, SavepointState):
         return state.sized_states()
     infos = describe_states(state.record, state.operator_id)
     entries: dict[str, int] = {}
@@ -242,7 +242,7 @@ def entries_of(
     Raises:
         StateValueError: A key cannot be a value of the key columns.
     """
-    if isinstance(found, SavedState):
+    if isinstance(found, SavepointState):
         return found.entries(info, now, keys=keys, expired=expired)
     wanted = None
     if keys is not None and info.key_type is not None:
@@ -335,7 +335,7 @@ def timers_of(found: StateSource, now: BatchClock | None) -> DataFrame:
         found: The operator after a micro-batch.
         now: The time that decides which timers are due; None takes the time of the batch.
     """
-    if isinstance(found, SavedState):
+    if isinstance(found, SavepointState):
         return found.timers(now)
     return frame_of_groups(found, TimersReader(found.record, now or found.clock()))
 

@@ -22,7 +22,7 @@ from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark._wire.system_columns import quote
 from pyflinklike.state_processor._checkpoints.group_job import frame_by_key
-from pyflinklike.state_processor._checkpoints.savepoint_frames import SavedState
+from pyflinklike.state_processor._checkpoints.savepoint_frames import SavepointState
 from pyflinklike.state_processor._checkpoints.state_frames import (
     Location,
     StateSource,
@@ -172,7 +172,7 @@ def _check_arguments(prefix: Any, states: Any, operator: Any) -> None:
 
 def _frame_of(source: StateSource, info: StateInfo | None, clock: BatchClock | None) -> DataFrame:
     """Return the rows of a state of an operator; None as the state returns the timers."""
-    if isinstance(source, SavedState):
+    if isinstance(source, SavepointState):
         return timers_of(source, clock) if info is None else entries_of(source, info, clock)
     # A condition on the key columns of the view chooses the key groups that are read.
     reader: GroupReader = (
