@@ -75,13 +75,13 @@ from pyflinklike.spark._plan.session import (
     prepare_workers,
     time_zone_of,
 )
+from pyflinklike.state_processor._checkpoints.checkpoint import savepoint_location_in
 from pyflinklike.state_processor._checkpoints.job_at_rest import driver_of
 from pyflinklike.state_processor._checkpoints.savepoint_frames import save_checkpoint
 from pyflinklike.state_processor._folders.folder_paths import FolderPath
 from pyflinklike.state_processor._folders.hadoop_files import (
     folder_path,
     for_spark,
-    savepoint_location_in,
 )
 
 __all__ = [

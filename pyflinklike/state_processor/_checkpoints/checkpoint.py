@@ -25,11 +25,13 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
+from pyarrow import fs
 from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql.utils import is_remote
 
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import KeyGroupRegistry, OperatorRecord
@@ -38,6 +40,7 @@ from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
+    DeclarationValueError,
     PyflinklikeError,
     SparkSetupError,
     UnknownBatchError,
@@ -48,10 +51,14 @@ from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of, registry_key_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.job_at_rest import job_at
-from pyflinklike.state_processor._folders.hadoop_files import savepoint_location_in
+from pyflinklike.state_processor._folders.hadoop_files import HadoopFiles, is_remote_address
 from pyflinklike.state_processor._logs.checkpoint_logs import check_groups, record_and_registry
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.state_processor._savepoints.savepoint_location import (
+    SavepointLocation,
+    savepoint_location_of,
+)
 
 __all__ = [
     "CheckpointState",
@@ -67,6 +74,7 @@ __all__ = [
     "query_id_of",
     "refuse_errors",
     "savepoint_at",
+    "savepoint_location_in",
     "take_format_of",
 ]
 
@@ -288,6 +296,32 @@ def location_of(checkpoint: str | os.PathLike[str], spark: SparkSession | None =
         raise DeclarationTypeError(f"{msg}; give the checkpointLocation of a query")
     job = job_at(location, spark)
     return location if job is None else str(job.checkpoint)
+
+
+def savepoint_location_in(spark: SparkSession, path: str | os.PathLike[str]) -> SavepointLocation:
+    """Return the directory of a savepoint as `savepoint_location_of` does, or as Hadoop knows it.
+
+    Args:
+        spark: A session; through Spark Connect only Arrow's own filesystems can be reached.
+        path: The path or address of the directory.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is neither a path nor an address, or neither
+            Arrow nor Hadoop knows its file system.
+    """
+    try:
+        return savepoint_location_of(path)
+    except DeclarationValueError:
+        address = os.fspath(path)
+        if is_remote() or not is_remote_address(address):
+            raise
+        try:
+            files = HadoopFiles(spark, address)
+        except SparkSetupError as error:
+            raise DeclarationValueError(str(error)) from error
+    return SavepointLocation(
+        address, fs.PyFileSystem(files), files.plain(files.address), files.address
+    )
 
 
 def savepoint_at(location: str, spark: SparkSession) -> SavepointDirectory | None:

@@ -38,6 +38,7 @@ from pyflinklike.state_processor._checkpoints.checkpoint import (
     location_of,
     offsets_of,
     query_id_of,
+    savepoint_location_in,
 )
 from pyflinklike.state_processor._checkpoints.group_job import (
     frame_of_groups,
@@ -45,7 +46,6 @@ from pyflinklike.state_processor._checkpoints.group_job import (
     spark_schema,
 )
 from pyflinklike.state_processor._checkpoints.job_at_rest import JobAtRest, job_at
-from pyflinklike.state_processor._folders.hadoop_files import savepoint_location_in
 from pyflinklike.state_processor._logs.column_values import (
     TIMESTAMP,
     BatchClock,

@@ -28,18 +28,13 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 from pyspark.sql import SparkSession
-from pyspark.sql.utils import is_remote
 
-from pyflinklike.errors import DeclarationValueError, SparkSetupError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.state_processor._folders.folder_paths import (
     FolderPath,
     Listed,
     RemotePath,
     local_path,
-)
-from pyflinklike.state_processor._savepoints.savepoint_location import (
-    SavepointLocation,
-    savepoint_location_of,
 )
 
 __all__ = [
@@ -47,7 +42,6 @@ __all__ = [
     "folder_path",
     "for_spark",
     "is_remote_address",
-    "savepoint_location_in",
     "temporary_folder",
 ]
 
@@ -364,37 +358,4 @@ def _refusal(address: str, error: Exception) -> SparkSetupError:
     return SparkSetupError(
         "folders of jobs and savepoints are on file systems that Spark's Hadoop knows, got "
         f"{address!r}: {reason}; {remedy}"
-    )
-
-
-# The directory of a savepoint on a file system that Hadoop knows and Arrow does not
-#
-# Spark's executors write and read the Parquet files of a savepoint by themselves.  The driver reads and
-# writes the manifest, and computes checksums and numbers of rows, through a filesystem of Arrow.  Behind
-# that filesystem the driver's JVM does the work.
-
-
-def savepoint_location_in(spark: SparkSession, path: str | os.PathLike[str]) -> SavepointLocation:
-    """Return the directory of a savepoint as `savepoint_location_of` does, or as Hadoop knows it.
-
-    Args:
-        spark: A session; through Spark Connect only Arrow's own filesystems can be reached.
-        path: The path or address of the directory.
-
-    Raises:
-        DeclarationTypeError, DeclarationValueError: It is neither a path nor an address, or neither
-            Arrow nor Hadoop knows its file system.
-    """
-    try:
-        return savepoint_location_of(path)
-    except DeclarationValueError:
-        address = os.fspath(path)
-        if is_remote() or not is_remote_address(address):
-            raise
-        try:
-            files = HadoopFiles(spark, address)
-        except SparkSetupError as error:
-            raise DeclarationValueError(str(error)) from error
-    return SavepointLocation(
-        address, fs.PyFileSystem(files), files.plain(files.address), files.address
     )

@@ -313,11 +313,13 @@ def _read_notes(location: SavepointLocation, run: str) -> dict[str, list[_Note]]
         fields = unseal(location.read_text(name))
         if fields is None:
             raise damage_error(location, f"{name} must be as it was written, got another text")
+        watermark, processing_time = fields["times"]
         note = _Note(
             fields["execution"],
             fields["library"],
             frozenset(fields["groups"]),
-            *fields["times"],
+            watermark,
+            processing_time,
             decode_operator(fields["operator"], location.where),
             info.mtime_ns or 0,
             info.base_name,

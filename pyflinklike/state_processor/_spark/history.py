@@ -39,7 +39,7 @@ from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
 from pyflinklike.spark._wire.record_readers import BroadcastReader
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, LAST_WATERMARK, with_batch_time
-from pyflinklike.state_processor._folders.hadoop_files import savepoint_location_in
+from pyflinklike.state_processor._checkpoints.checkpoint import savepoint_location_in
 from pyflinklike.state_processor._savepoints.history_parts import (
     HistoryPlan,
     begin_history,

@@ -57,11 +57,11 @@ from pyflinklike.state_processor._checkpoints.checkpoint import (
     checkpoint_states,
     location_of,
     refuse_errors,
+    savepoint_location_in,
 )
 from pyflinklike.state_processor._checkpoints.group_job import Batches, map_frame
 from pyflinklike.state_processor._checkpoints.savepoint_frames import Frames, read_saved_frames
 from pyflinklike.state_processor._checkpoints.state_frames import KeyGroupFinder
-from pyflinklike.state_processor._folders.hadoop_files import savepoint_location_in
 from pyflinklike.state_processor._logs.checkpoint_logs import (
     check_groups,
     check_log,

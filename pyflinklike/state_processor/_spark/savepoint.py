@@ -19,7 +19,11 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, Unkn
 from pyflinklike.spark._plan.session import time_zone_of
 from pyflinklike.spark._wire.schema import ddl_type, key_type_of
 from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.state_processor._checkpoints.checkpoint import checkpoint_states, location_of
+from pyflinklike.state_processor._checkpoints.checkpoint import (
+    checkpoint_states,
+    location_of,
+    savepoint_location_in,
+)
 from pyflinklike.state_processor._checkpoints.group_job import spark_schema
 from pyflinklike.state_processor._checkpoints.savepoint_frames import (
     Frames,
@@ -28,7 +32,6 @@ from pyflinklike.state_processor._checkpoints.savepoint_frames import (
     read_saved_frames,
     save,
 )
-from pyflinklike.state_processor._folders.hadoop_files import savepoint_location_in
 from pyflinklike.state_processor._logs.group_reader import TimersReader
 from pyflinklike.state_processor._logs.state_infos import StateInfos, describe_states
 from pyflinklike.state_processor._savepoints.manifest import Manifest
