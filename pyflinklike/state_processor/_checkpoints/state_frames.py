@@ -258,7 +258,7 @@ def entry_reader(
     expired: bool = True,
     wanted: Any = None,
 ) -> GroupStateReader:
-    """Return the reader of a state's key groups; the arguments are those of `entries_of`."""
+    """Return the reader of a state's key groups; see `entries_of` for the arguments."""
     has_clock = info.ttl is not None or "stream_time" in info.options
     clock = (now or found.clock()) if has_clock else None
     # All key groups have the same broadcast state.

@@ -108,7 +108,7 @@ def for_spark(path: FolderPath) -> str:
 
 
 class HadoopFiles(fs.FileSystemHandler):  # type: ignore[misc]
-    """A file system of Hadoop; Arrow can use it, too, as far as savepoints need that.
+    """A file system of Hadoop.  Arrow can use it, too, but only for what savepoints need.
 
     Args:
         spark: A session that has a JVM.

@@ -287,7 +287,7 @@ def _struct_fields(rows: StateRows) -> list[Any]:
 
 
 def _type_of(rows: StateRows) -> Any:
-    """Return the type of a state's column, which is that of a column without keys."""
+    """Return the type of a state's column: a column without keys has it, too."""
     return _by_key(rows, rows.schema.empty_table(), pa.array([], pa.int64()), 0).type
 
 

@@ -104,7 +104,7 @@ class GroupTables:
 
     @classmethod
     def of(cls, log: Iterable[Segment], where: str) -> GroupTables:
-        """Find the tables of a log, of which nothing is decoded yet.
+        """Find the tables of a log; nothing is decoded yet.
 
         Raises:
             CorruptStateError: A table is not declared.

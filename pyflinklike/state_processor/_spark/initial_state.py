@@ -108,7 +108,8 @@ class Beginning:
 
     Args:
         rows: The rows for the host.
-        saved: The stored declarations by the name of the state; a savepoint in bytes has none.
+        saved: The stored declarations by the name of the state; empty for a savepoint in
+            bytes.
         manifest: The manifest of the savepoint; None for a savepoint in bytes.
     """
 
