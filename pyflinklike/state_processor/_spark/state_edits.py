@@ -505,7 +505,9 @@ def refuse_several(frame: DataFrame, rows: StateRows) -> None:
         StateValueError: An entry has several rows.
     """
     names = entry_of(rows)
-    several = frame.groupBy(*map(quote, names)).agg(F.count("*").alias("rows")).where("rows > 1")
+    several = (
+        frame.groupBy(*map(quote, names)).agg(F.count("*").alias("rows")).where(F.col("rows") > 1)
+    )
     rule = f"state {rows.info.name!r}: an entry must have one row"
     Misfits(several, rule, "aggregate them first").refuse()
 
