@@ -31,7 +31,7 @@ from state_as_data import Clock, run, session, write_input
 
 from pyflinklike.queryable_state import QueryableState
 from pyflinklike.state_processor import read_state
-from pyflinklike.state_processor._checkpoints.checkpoint import change_feed
+from pyflinklike.state_processor._checkpoints.checkpoint import OperatorAt
 
 _GROUPS = 100
 _CHANGED = 10_000
@@ -124,7 +124,7 @@ def measured(spark: SparkSession, root: Path, keys: int) -> dict[str, Any]:
     clock.of(f"refresh, {_CHANGED} keys changed", opened.refresh)
     last = opened.position.batch_id
     assert last == before + 1
-    feed = change_feed(spark, str(checkpoint), 0, last, last, "bench")
+    feed = OperatorAt(spark, str(checkpoint), 0, last).changes(last)
     clock.of("of that, Spark's change feed alone", feed.toArrow)
     caught_up = microseconds(
         lambda: opened["count"].get_many(f"user-{at * 97}" for at in range(1000))

@@ -165,10 +165,10 @@ def log_and_peak(state: CheckpointState) -> tuple[int, int]:
     """The bytes of the largest key group's log, decompressed, and the most that Arrow held to read it."""
     index = max(state.heads, key=lambda each: state.heads[each].log_bytes)
     number = group_ids(state.max_parallelism)[index]
-    rows = state.blobs().where(F.col("__key_group") == number).collect()
+    rows = state.group_blobs().where(F.col("__key_group") == number).collect()
     blobs = {row["sequence"]: bytes(row["blob"]) for row in rows}
-    head, served = state.heads[index], state.registry.served_at[index]
-    log = check_log(state.record.identity, served, head, blobs, state.where)
+    served = state.registry.served_at[index]
+    log = check_log(state.record.identity, served, blobs, state.where)
     size = sum(len(payload) for segment in log for _, payload in segment.sections)
     (info,) = describe_states(state.record, 0)
     former = pa.default_memory_pool()
@@ -234,7 +234,7 @@ def measured(spark: SparkSession, root: Path, keys: int, *, through_driver: bool
     clock.of("the query, ten batches", lambda: run(spark, source, checkpoint, max_parallelism=16))
     (state,) = checkpoint_states(spark, str(checkpoint), 0, None)
     for turn in ("warm up", "1", "2", "3"):
-        clock.of(f"raw blobs ({turn})", lambda: drained(state.blobs()))
+        clock.of(f"raw blobs ({turn})", lambda: drained(state.group_blobs()))
         clock.of(
             f"read_state of all ({turn})", lambda: drained(read_state(spark, checkpoint, "count"))
         )

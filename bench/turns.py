@@ -104,7 +104,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--lines", default=",".join(LINES), help="what to measure")
     parser.add_argument("--scale", type=float, default=0.2, help="of the records and the keys")
     parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--at-least", type=float, default=0.97, help="the ratio below which it ends with 1")
+    parser.add_argument(
+        "--at-least", type=float, default=0.97, help="the ratio below which it ends with 1"
+    )
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 

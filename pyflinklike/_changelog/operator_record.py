@@ -12,7 +12,7 @@ keys in the wrong place, find nothing, and start from empty state without an err
 **The registry** lists the key groups that have state, each with the time of the last micro-batch
 that had records for it.  The host's storage cannot notice that a key group is missing, because a
 missing group looks like one that never had records.  The registry does: it is stored apart from the
-key groups, and a reader of a checkpoint compares the two (`checkpoint_logs.check_logs`).
+key groups, and a reader of a checkpoint compares the two (`checkpoint_logs.check_groups`).
 
 The registry also shows how far the dropping of a state has come.  A key group loses a dropped state
 in its next micro-batch with records.  So the state is gone for good if each group in the registry

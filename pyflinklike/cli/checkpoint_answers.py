@@ -34,9 +34,8 @@ from pyflinklike.state_processor._checkpoints.checkpoint import (
 from pyflinklike.state_processor._checkpoints.group_job import Batches, frame_of_groups, map_frame
 from pyflinklike.state_processor._checkpoints.state_frames import (
     entries_of,
-    has_clock,
     list_sized_states,
-    read_registered_timers_of,
+    timers_of,
 )
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
@@ -156,7 +155,7 @@ class CheckpointAnswers:
         frame = entries_of(
             self.operator_of(info),
             info,
-            self.clock() if has_clock(info) else None,
+            None,
             keys=[choice.key] if choice.has_key else None,
             expired=choice.alive is not True,
         )
@@ -209,9 +208,7 @@ class CheckpointAnswers:
         """Return the timers of an operator, and its key columns."""
         for each in self.operators:
             if each.record.identity.name == uid:
-                return read_registered_timers_of(each, self.clock()), list(
-                    KeyColumns.of(each.record).names
-                )
+                return timers_of(each, self.clock()), list(KeyColumns.of(each.record).names)
         return None, []
 
     def timers(
@@ -223,7 +220,7 @@ class CheckpointAnswers:
     def _timers(
         self, operator: CheckpointState, domain: str | None, before: int | None, limit: int | None
     ) -> TimerCounts:
-        frame = read_registered_timers_of(operator, self.clock())
+        frame = timers_of(operator, self.clock())
         if domain is not None:
             frame = frame.where(F.col("domain") == domain)
         if before is not None:
@@ -272,9 +269,7 @@ class CheckpointAnswers:
                 _write_frame(
                     self.frame(info, EntryChoice()), f"{out}/{folder_of(uid, info.name)}", kind
                 )
-            _write_frame(
-                read_registered_timers_of(each, self.clock()), f"{out}/{folder_of(uid, None)}", kind
-            )
+            _write_frame(timers_of(each, self.clock()), f"{out}/{folder_of(uid, None)}", kind)
 
 
 @contextmanager

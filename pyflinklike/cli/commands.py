@@ -24,8 +24,8 @@ from pyflinklike.errors import (
     IncompatibleStateError,
     StateValueError,
 )
+from pyflinklike.state_processor._logs.checkpoint_logs import Checked, Finding
 from pyflinklike.state_processor._logs.key_columns import column_key_of, time_of
-from pyflinklike.state_processor._logs.log_check import Checked, Finding
 from pyflinklike.state_processor._logs.state_infos import StateInfo
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 

@@ -19,7 +19,7 @@ from pyflinklike.errors import DataLossError, DeclarationValueError
 from pyflinklike.kafka.cluster import Cluster, resolve_offsets
 from pyflinklike.kafka.offsets import Offsets, Partition
 from pyflinklike.kafka.options import EARLIEST, LATEST, PREFIX, SUBSCRIPTIONS, reader_options
-from pyflinklike.state_processor._savepoints.saved_job import Position
+from pyflinklike.state_processor._savepoints.manifest import Position
 from pyflinklike.state_processor._spark.history import add_kind
 
 __all__ = ["KafkaHistory", "add_kafka"]

@@ -13,7 +13,7 @@ a fifth of the memory, and each read decodes the entries of one key.  Columns an
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -383,27 +383,16 @@ class UnwrittenTable:
         if self._tables.takes_writes:
             self._table.delete(user_key)
 
-    def append(self, entry: Entry) -> None:
+    def _drop(self, *_: Any, **__: Any) -> None:
         """Do nothing."""
 
-    def clear(self) -> None:
-        """Do nothing."""
+    append = clear = multi_put = _drop
 
-    def multi_put(self, items: Iterable[tuple[Any, Entry]]) -> None:
-        """Do nothing."""
-
-    def sweep(
-        self,
-        count: int,  # noqa: ARG002
-        is_dead: Callable[[Entry], bool],  # noqa: ARG002
-        any_dead: Callable[[Sequence[Entry]], bool] | None = None,  # noqa: ARG002
-    ) -> int:
-        """Do nothing."""
+    def sweep(self, *_: Any, **__: Any) -> int:
+        """Do nothing, and return that no entry was deleted."""
         return 0
 
-    def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:  # noqa: ARG002
-        """Do nothing."""
-        return 0
+    sweep_all = sweep
 
 
 @attrs.define

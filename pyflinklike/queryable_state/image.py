@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import attrs
 
-from pyflinklike._changelog.log_storage import HEAD_AT, Head
+from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import read_chain, read_one
 from pyflinklike._checks import is_int
@@ -31,9 +31,11 @@ from pyflinklike.errors import (
 from pyflinklike.state_processor._logs.checkpoint_logs import (
     check_groups,
     check_head,
+    head_of,
     record_and_registry,
 )
 from pyflinklike.state_processor._logs.column_values import BatchClock
+from pyflinklike.state_processor._logs.key_columns import list_keys
 from pyflinklike.types import TypeInformation
 
 __all__ = [
@@ -172,21 +174,11 @@ class GroupLog:
         """Return one segment, or None if it is missing."""
         return self.blobs.get(sequence)
 
-    def write_head(self, head: Head) -> NoReturn:  # noqa: ARG002
-        """Refuse: a replica writes no log."""
-        raise _unwritten()
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        msg = "a replica is read only, got a write to its log; write to the stream"
+        raise StateAccessError(msg)
 
-    def write_segment(self, sequence: int, blob: bytes) -> NoReturn:  # noqa: ARG002
-        """Refuse: a replica writes no log."""
-        raise _unwritten()
-
-    def clear_segments(self) -> NoReturn:
-        """Refuse: a replica writes no log."""
-        raise _unwritten()
-
-
-def _unwritten() -> StateAccessError:
-    return StateAccessError("a replica is read only, got a write to its log; write to the stream")
+    write_head = write_segment = clear_segments = _refuse
 
 
 def image_of(
@@ -248,10 +240,7 @@ def _group_log(blobs: Mapping[int, bytes], where: str) -> GroupLog:
     Raises:
         CorruptStateError: The head is missing, or a segment.
     """
-    if HEAD_AT not in blobs:
-        msg = f"{where}: a key group must have a head, got none; go back to a checkpoint"
-        raise CorruptStateError(msg)
-    head = Head.from_bytes(blobs[HEAD_AT], where)
+    head = head_of(blobs, where)
     missing = [at for at in range(head.first_sequence, head.next_sequence) if at not in blobs]
     if missing:
         msg = f"{where}: the log must be whole, got no segments {missing}; go back to a checkpoint"
@@ -399,10 +388,7 @@ class Share:
         if keys is not None and key_groups is not None:
             msg = "a replica holds some keys or some key groups, got keys= and key_groups="
             raise DeclarationValueError(f"{msg}; leave one out")
-        if isinstance(keys, (str, bytes)) or not isinstance(keys, (Iterable, type(None))):
-            msg = f"keys takes a list of keys, got {short_repr(keys)}; write keys=[...]"
-            raise DeclarationTypeError(msg)
-        wanted = None if keys is None else tuple(keys)
+        wanted = None if keys is None else tuple(list_keys(keys))
         groups = None if key_groups is None else _groups(key_groups)
         for name, given in (("keys", wanted), ("key_groups", groups)):
             if given is not None and not given:

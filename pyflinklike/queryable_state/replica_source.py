@@ -34,14 +34,12 @@ from pyflinklike.spark._wire.schema import arrow_type, key_type_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
-    change_feed,
+    OperatorAt,
     checkpoint_states,
-    load_blobs,
     location_of,
     offsets_of,
     place_in,
     refuse_errors,
-    where_of,
 )
 from pyflinklike.state_processor._checkpoints.group_job import key_fields
 from pyflinklike.state_processor._checkpoints.state_frames import (
@@ -111,8 +109,7 @@ class CheckpointSource:
     def _image_of(self, state: CheckpointState) -> Image:
         where, record = state.where, state.record
         share = self.share.store(self.route(record), state.max_parallelism)
-        every = load_blobs(self.spark, self.location, state.operator_id, state.batch_id, where)
-        rows = _rows_of(every, share, state.max_parallelism, state.operator_id)
+        rows = _rows_of(state.blobs(), share, state.max_parallelism, state.operator_id)
         groups: dict[int, dict[int, bytes]] = {}
         called: dict[int, bytes] = {}
         with refuse_errors(where):
@@ -137,8 +134,8 @@ class CheckpointSource:
             raise SparkSetupError(f"{msg}; read everything anew")
         if last == former.batch_id:
             return None
-        where = where_of(self.location, operator_id, last)
-        feed = change_feed(self.spark, self.location, operator_id, former.batch_id + 1, last, where)
+        operator = OperatorAt(self.spark, self.location, operator_id, last)
+        where, feed = operator.where, operator.changes(former.batch_id + 1)
         max_parallelism = image.record.identity.max_parallelism
         rows = _rows_of(feed, image.share, max_parallelism, operator_id)
         with refuse_errors(where):

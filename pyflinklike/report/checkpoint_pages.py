@@ -33,9 +33,8 @@ from pyflinklike.spark._wire.key_groups import index_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
-    change_feed,
+    OperatorAt,
     checkpoint_states,
-    load_blobs,
     location_of,
     operators_of,
     partitions_of_batches,
@@ -397,14 +396,12 @@ def _growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
         first: The first batch; if it comes after the last one, only the last one is measured.
     """
     first = min(first, state.batch_id)
-    before = load_blobs(state.spark, state.location, state.operator_id, first, state.where)
+    before = OperatorAt(state.spark, state.location, state.operator_id, first).blobs()
     heads = _heads(before.where(f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT}").toArrow(), state)
     rows = [_row(state, first, heads, None)]
     if first == state.batch_id:
         return rows
-    feed = change_feed(
-        state.spark, state.location, state.operator_id, first + 1, state.batch_id, state.where
-    )
+    feed = state.changes(first + 1)
     # A compaction deletes the head before it writes another one, in the same batch.
     wanted = f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT} and change_type = 'update'"
     changes = feed.where(wanted).select("batch_id", KEY_GROUP, "blob").toArrow()

@@ -9,12 +9,12 @@ that read checkpoints or edit state run on Spark.
 """
 
 from pyflinklike._exports import export_public, is_loading
-from pyflinklike.state_processor._savepoints.harness_savepoint import write_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_directory import (
     SavepointDirectory,
     is_savepoint,
     open_savepoint,
 )
+from pyflinklike.state_processor._savepoints.savepoint_writer import write_savepoint
 
 __all__ = [
     "Savepoint",
@@ -42,6 +42,7 @@ if is_loading(globals()):
     from pyflinklike.spark._plan.requirements import pyspark_checked
 
     with pyspark_checked():
+        from pyflinklike.state_processor._checkpoints.savepoint_frames import take_savepoint
         from pyflinklike.state_processor._checkpoints.state_changes import read_state_changes
         from pyflinklike.state_processor._checkpoints.state_diff import diff_state
         from pyflinklike.state_processor._checkpoints.state_frames import (
@@ -57,9 +58,8 @@ if is_loading(globals()):
             StateViews,
             create_state_views,
         )
-        from pyflinklike.state_processor._edits.repartition import repartition_state
-        from pyflinklike.state_processor._edits.saved_files import take_savepoint
-        from pyflinklike.state_processor._edits.savepoint import Savepoint
         from pyflinklike.state_processor._spark.initial_state import read_savepoint
+        from pyflinklike.state_processor._spark.repartition import repartition_state
+        from pyflinklike.state_processor._spark.savepoint import Savepoint
 
 export_public(globals())

@@ -67,7 +67,7 @@ ONLY_IN = {
     "uvicorn": ["cli.serve_command"],
     "confluent_kafka": ["kafka", "pyflink._former_clients"],
     "cloudpickle": ["pyflink._graph.functions", "retries"],
-    "py4j": ["spark", "state_processor._checkpoints", "state_processor._edits", "pyflink._spark"],
+    "py4j": ["spark", "state_processor._checkpoints", "state_processor._spark", "pyflink._spark"],
     "pandas": [
         "spark",
         "cdc._spark",

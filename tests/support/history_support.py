@@ -32,7 +32,7 @@ from pyflinklike.state_processor._logs.group_reader import GroupStateReader, Tim
 from pyflinklike.state_processor._logs.state_infos import describe_states
 from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.state_processor._savepoints.history_parts import HistoryPlan, begin_history
-from pyflinklike.state_processor._savepoints.saved_job import SavedHistory
+from pyflinklike.state_processor._savepoints.manifest import SavedHistory
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.state_processor._spark.initial_state import savepoint_of
 from pyflinklike.types.arrow_rows import milliseconds

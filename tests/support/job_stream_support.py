@@ -37,7 +37,7 @@ from pyflinklike.spark._wire.key_groups import (
 )
 from pyflinklike.spark._wire.payloads import call_homes
 from pyflinklike.state_processor import open_savepoint
-from pyflinklike.state_processor._savepoints.saved_job import Position
+from pyflinklike.state_processor._savepoints.manifest import Position
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.frozen_keys import key_group_of
 

@@ -25,11 +25,12 @@ from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.pyflink._graph.job import JobGraph, JobSettings
 from pyflinklike.pyflink._graph.nodes import FromSource, Node
 from pyflinklike.pyflink._graph.sources import HybridSource, Source
-from pyflinklike.state_processor._savepoints.manifest import Manifest, SavedOperator
-from pyflinklike.state_processor._savepoints.saved_job import (
+from pyflinklike.state_processor._savepoints.manifest import (
+    Manifest,
     Position,
     SavedJob,
     SavedJobOperator,
+    SavedOperator,
     SavedSource,
     move_on,
 )

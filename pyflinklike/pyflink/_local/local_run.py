@@ -71,17 +71,13 @@ from pyflinklike.pyflink._local.stream_operators import (
     route,
     to_all,
 )
-from pyflinklike.state_processor._savepoints.manifest import Manifest, SavedOperator
-from pyflinklike.state_processor._savepoints.saved_job import Position
-from pyflinklike.state_processor._savepoints.savepoint_directory import (
-    check_fit,
-    open_savepoint,
-    write_operator,
-)
+from pyflinklike.state_processor._savepoints.manifest import Manifest, Position, SavedOperator
+from pyflinklike.state_processor._savepoints.savepoint_directory import check_fit, open_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
     savepoint_location_of,
 )
+from pyflinklike.state_processor._savepoints.savepoint_writer import write_operator
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.copies import as_given
 from pyflinklike.types.frozen_keys import key_group_of

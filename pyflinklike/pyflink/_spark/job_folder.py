@@ -49,11 +49,13 @@ from pyflinklike.pyflink._graph.nodes import FromSource, Node
 from pyflinklike.pyflink._graph.sources import HybridSource
 from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
 from pyflinklike.pyflink._spark.results import Ledger
-from pyflinklike.state_processor._checkpoints.folder_lock import Driver, FolderLock, lock_folder
 from pyflinklike.state_processor._checkpoints.job_at_rest import (
     FEED_KIND,
     JOB_FILE,
+    Driver,
+    FolderLock,
     last_written,
+    lock_folder,
     paths_of_log,
 )
 from pyflinklike.state_processor._folders.folder_paths import (
@@ -65,8 +67,7 @@ from pyflinklike.state_processor._folders.folder_paths import (
     write_json,
 )
 from pyflinklike.state_processor._folders.hadoop_files import is_remote_address
-from pyflinklike.state_processor._savepoints.history_parts import read_manifest
-from pyflinklike.state_processor._savepoints.saved_job import SavedJobOperator, SavedSource
+from pyflinklike.state_processor._savepoints.manifest import SavedJobOperator, SavedSource
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
@@ -326,8 +327,7 @@ class JobFolder:
             return None
         if found is None and noted is not None:
             # Even if the program does not name it any more: else the job would begin without state.
-            location = self._locate(noted["path"])
-            found = SavepointDirectory(location, read_manifest(location))
+            found = SavepointDirectory.at(self._locate(noted["path"]))
         return found
 
     def _refuse_second(self, found: SavepointDirectory, noted: dict[str, Any] | None) -> None:
@@ -350,7 +350,7 @@ class JobFolder:
         """Open the savepoint that the program names; None if it is gone, and the job has begun with it."""
         location = self._locate(asked)
         if location.is_savepoint():
-            return SavepointDirectory(location, read_manifest(location))
+            return SavepointDirectory.at(location)
         if noted is not None and noted["path"] == asked and self._has_committed():
             return None
         msg = (

@@ -61,7 +61,7 @@ from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, with_batch_time
 from pyflinklike.state_processor._checkpoints.group_job import map_frame
-from pyflinklike.state_processor._edits.saved_files import read_saved_frames
+from pyflinklike.state_processor._checkpoints.savepoint_frames import read_saved_frames
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._savepoints.savepoint_directory import check_fit
 from pyflinklike.state_processor._spark.initial_state import initial_frame, stay_in_group

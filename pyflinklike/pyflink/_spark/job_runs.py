@@ -58,9 +58,9 @@ from pyflinklike.spark._plan.requirements import packages_checked
 from pyflinklike.spark._plan.session import time_zone_of
 from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
 from pyflinklike.spark._wire.schema import output_schema
-from pyflinklike.state_processor._checkpoints.folder_lock import driver_of
-from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
-from pyflinklike.state_processor._edits.saved_files import save_checkpoint
+from pyflinklike.state_processor._checkpoints.checkpoint import savepoint_location_in
+from pyflinklike.state_processor._checkpoints.job_at_rest import driver_of
+from pyflinklike.state_processor._checkpoints.savepoint_frames import save_checkpoint
 from pyflinklike.state_processor._folders.folder_paths import FolderPath
 from pyflinklike.state_processor._folders.hadoop_files import (
     folder_path,

@@ -67,7 +67,7 @@ from pyflinklike.state_processor._folders.folder_paths import (
     write_json,
 )
 from pyflinklike.state_processor._folders.hadoop_files import for_spark
-from pyflinklike.state_processor._savepoints.saved_job import Position
+from pyflinklike.state_processor._savepoints.manifest import Position
 from pyflinklike.state_processor._savepoints.savepoint_location import copy_to_arrow
 
 __all__ = ["StreamSource", "batch_frame", "last_frame_source", "micro_batches"]

@@ -25,11 +25,13 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
+from pyarrow import fs
 from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+from pyspark.sql.utils import is_remote
 
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import KeyGroupRegistry, OperatorRecord
@@ -38,6 +40,7 @@ from pyflinklike._messages import short_repr
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationTypeError,
+    DeclarationValueError,
     PyflinklikeError,
     SparkSetupError,
     UnknownBatchError,
@@ -47,33 +50,32 @@ from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of, registry_key_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
-from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
 from pyflinklike.state_processor._checkpoints.job_at_rest import job_at
+from pyflinklike.state_processor._folders.hadoop_files import HadoopFiles, is_remote_address
 from pyflinklike.state_processor._logs.checkpoint_logs import check_groups, record_and_registry
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._savepoints.history_parts import read_manifest
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.state_processor._savepoints.savepoint_location import (
+    SavepointLocation,
+    savepoint_location_of,
+)
 
 __all__ = [
     "CheckpointState",
-    "change_feed",
+    "OperatorAt",
     "checkpoint_states",
     "clone_in_format_of",
     "is_ours",
-    "last_batch",
-    "load_blobs",
     "location_of",
     "offsets_of",
     "operators_of",
     "partitions_of_batches",
     "place_in",
     "query_id_of",
-    "read_blobs",
-    "read_registered_timers",
     "refuse_errors",
     "savepoint_at",
+    "savepoint_location_in",
     "take_format_of",
-    "where_of",
 ]
 
 
@@ -91,42 +93,30 @@ _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 @attrs.frozen
-class CheckpointState:
-    """An operator after a micro-batch.
+class OperatorAt:
+    """An operator after a micro-batch, as Spark's data source reads it; its DataFrames are lazy.
 
     Args:
         spark: Any session that reaches the checkpoint.
         location: The path of the checkpoint.
         operator_id: Spark's number of the operator.
         batch_id: The number of the micro-batch.
-        record: The operator's record, which declares its states.
-        registry: The registry of the operator's key groups.
-        heads: The heads of the key groups, by the index of the group.
     """
 
     spark: SparkSession
     location: str
     operator_id: int
     batch_id: int
-    record: OperatorRecord
-    registry: KeyGroupRegistry
-    heads: Mapping[int, Head] = attrs.field(repr=False)
 
     @property
     def where(self) -> str:
         """The operator's name in messages."""
-        return where_of(self.location, self.operator_id, self.batch_id)
+        return f"checkpoint {self.location!r}, operator {self.operator_id}, batch {self.batch_id}"
 
     @property
-    def max_parallelism(self) -> int:
-        """The number of key groups."""
-        return self.record.identity.max_parallelism
-
-    def blobs(self) -> DataFrame:
-        """Read the blobs of all key groups: `__key_group`, `sequence`, `blob`."""
-        rows = load_blobs(self.spark, self.location, self.operator_id, self.batch_id, self.where)
-        # Partition watermarks and the registry have grouping keys below 0.
-        return rows.where(f"{KEY_GROUP} >= 0")
+    def place(self) -> int:
+        """The operator's place in its state operator."""
+        return self.operator_id // _PLACE
 
     def clock(self) -> BatchClock:
         """Read the times that the operator was given in the micro-batch.
@@ -136,6 +126,97 @@ class CheckpointState:
         """
         fields = offsets_of(self.spark, self.location, self.batch_id, self.where)[1]
         return BatchClock(fields["batchTimestampMs"], watermark_of(fields["batchWatermarkMs"]))
+
+    def blobs(self) -> DataFrame:
+        """Read all blobs: `__key_group`, `sequence`, `blob`.
+
+        Raises:
+            SparkSetupError: Spark cannot read the checkpoint.
+        """
+        options = {"stateVarName": log_variable(self.place), "batchId": self.batch_id}
+        return self._read(options, *self._columns())
+
+    def changes(self, first: int) -> DataFrame:
+        """Read the writes of the batches from `first` to this one, in their order.
+
+        Returns:
+            `batch_id`, `change_type` ("update" or "delete"), `__key_group`, `sequence`, `blob`.
+
+        Raises:
+            SparkSetupError: Spark cannot read the checkpoint.
+        """
+        options = {
+            "stateVarName": log_variable(self.place),
+            "readChangeFeed": "true",
+            "changeStartBatchId": first,
+            "changeEndBatchId": self.batch_id,
+        }
+        return self._read(options, "batch_id", "change_type", *self._columns())
+
+    def registered_timers(self) -> DataFrame:
+        """Read Spark's own timers, at which it calls grouping keys: `__key_group`, `time` in ms.
+
+        Raises:
+            SparkSetupError: Spark cannot read the checkpoint, or the operator has no time mode.
+        """
+        options = {"readRegisteredTimers": "true", "batchId": self.batch_id}
+        time = F.col("expiration_timestamp_ms").alias("time")
+        timers = self._read(options, f"key.{KEY_GROUP}", time)
+        # Spark gives the timers of all operators that share the state operator.
+        first, behind = registry_key_of(self.place), registry_key_of(self.place + 1)
+        return timers.where(F.col(KEY_GROUP).between(first, behind - 1))
+
+    def _columns(self) -> list[Column | str]:
+        """Return the columns of a blob, with every registry as an operator at place 0 has it."""
+        key = F.col(f"key.{KEY_GROUP}")
+        is_registry = key == registry_key_of(self.place)
+        found = F.when(is_registry, F.lit(REGISTRY_KEY)).otherwise(key).alias(KEY_GROUP)
+        return [found if self.place else key, "user_map_key.sequence", "user_map_value.blob"]
+
+    def _read(self, options: Mapping[str, object], *columns: Column | str) -> DataFrame:
+        """Return columns of Spark's own DataFrame of the state or of the writes."""
+        texts = {name: str(value) for name, value in options.items()}
+        texts["operatorId"] = str(self.operator_id % _PLACE)
+        with refuse_errors(self.where):
+            return self._load(texts).select(*columns)
+
+    def _load(self, options: Mapping[str, str]) -> DataFrame:
+        clone = clone_in_format_of(self.spark, self.location, self.batch_id, self.where)
+        if clone is None:
+            return self.spark.read.format("statestore").options(**options).load(self.location)
+        reader = clone.read().format("statestore")
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        plan = reader.load(self.location).queryExecution().analyzed()
+        # The plan moves to the caller's session, so that the caller's settings count in an action.
+        session: Any = self.spark
+        frames = session._jvm.org.apache.spark.sql.classic.Dataset
+        return DataFrame(frames.ofRows(session._jsparkSession, plan), self.spark)
+
+
+@attrs.frozen
+class CheckpointState(OperatorAt):
+    """An operator after a micro-batch, with all that is known before its logs are read.
+
+    Args:
+        record: The operator's record, which declares its states.
+        registry: The registry of the operator's key groups.
+        heads: The heads of the key groups, by the index of the group.
+    """
+
+    record: OperatorRecord
+    registry: KeyGroupRegistry
+    heads: Mapping[int, Head] = attrs.field(repr=False)
+
+    @property
+    def max_parallelism(self) -> int:
+        """The number of key groups."""
+        return self.record.identity.max_parallelism
+
+    def group_blobs(self) -> DataFrame:
+        """Read the blobs of all key groups: `__key_group`, `sequence`, `blob`."""
+        # Partition watermarks and the registry have grouping keys below 0.
+        return self.blobs().where(f"{KEY_GROUP} >= 0")
 
 
 def offsets_of(
@@ -217,6 +298,32 @@ def location_of(checkpoint: str | os.PathLike[str], spark: SparkSession | None =
     return location if job is None else str(job.checkpoint)
 
 
+def savepoint_location_in(spark: SparkSession, path: str | os.PathLike[str]) -> SavepointLocation:
+    """Return the directory of a savepoint as `savepoint_location_of` does, or as Hadoop knows it.
+
+    Args:
+        spark: A session; through Spark Connect only Arrow's own filesystems can be reached.
+        path: The path or address of the directory.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: It is neither a path nor an address, or neither
+            Arrow nor Hadoop knows its file system.
+    """
+    try:
+        return savepoint_location_of(path)
+    except DeclarationValueError:
+        address = os.fspath(path)
+        if is_remote() or not is_remote_address(address):
+            raise
+        try:
+            files = HadoopFiles(spark, address)
+        except SparkSetupError as error:
+            raise DeclarationValueError(str(error)) from error
+    return SavepointLocation(
+        address, fs.PyFileSystem(files), files.plain(files.address), files.address
+    )
+
+
 def savepoint_at(location: str, spark: SparkSession) -> SavepointDirectory | None:
     """Open the savepoint at a path, or return None if no savepoint is there.
 
@@ -229,7 +336,7 @@ def savepoint_at(location: str, spark: SparkSession) -> SavepointDirectory | Non
             return None
     except (PyflinklikeError, OSError, pa.ArrowException, ImportError):
         return None  # Spark may reach an address that Arrow cannot
-    return SavepointDirectory(found, read_manifest(found))
+    return SavepointDirectory.at(found)
 
 
 def checkpoint_states(
@@ -245,6 +352,9 @@ def checkpoint_states(
         location: The path of the checkpoint.
         operator: Spark's number of an operator, or a uid; None reads all operators.
         batch_id: The number of the micro-batch; None reads the last committed one.
+
+    Returns:
+        The operators, all after one micro-batch.
 
     Raises:
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed.
@@ -269,16 +379,19 @@ def checkpoint_states(
         raise SparkSetupError(
             f"{msg}; give the checkpointLocation of the query, and if it is new wait for its first batch"
         )
-    rows = [row for row in every if is_ours(row)]
-    if is_int(operator):
-        rows = [row for row in rows if row["operatorId"] == operator]
+    ours = [row for row in every if is_ours(row)]
+    rows = [row for row in ours if not is_int(operator) or row["operatorId"] == operator]
     found = [_state(spark, location, row, batch_id) for row in rows]
     # Only an operator's record has its uid, so all operators are read to find one.
     if isinstance(operator, str):
         found = [each for each in found if each.record.identity.name == operator]
     if not found:
         msg = f"{where}: operator must be one that process() made"
-        raise UnknownStateError(f"{msg}, got {operator!r}; {_there_are(rows, found)}")
+        raise UnknownStateError(f"{msg}, got {operator!r}; {_there_are(ours, found)}")
+    first = min(each.batch_id for each in found)
+    if any(each.batch_id != first for each in found):
+        # A running query has committed a batch while its operators were read one after another.
+        return checkpoint_states(spark, location, operator, first)
     return found
 
 
@@ -326,8 +439,8 @@ def _state(
 
 
 def _read(spark: SparkSession, location: str, operator_id: int, batch_id: int) -> CheckpointState:
-    where = where_of(location, operator_id, batch_id)
-    rows = load_blobs(spark, location, operator_id, batch_id, where)
+    operator = OperatorAt(spark, location, operator_id, batch_id)
+    where, rows = operator.where, operator.blobs()
     with refuse_errors(where):
         small = rows.where(
             f"{KEY_GROUP} = {REGISTRY_KEY} or ({KEY_GROUP} >= 0 and sequence = {HEAD_AT})"
@@ -357,11 +470,6 @@ def _heads(blobs: Mapping[int, bytes], max_parallelism: int, where: str) -> dict
     return heads
 
 
-def where_of(location: str, operator_id: int, batch_id: int) -> str:
-    """Name an operator after a micro-batch for messages."""
-    return f"checkpoint {location!r}, operator {operator_id}, batch {batch_id}"
-
-
 # Spark's data sources for state
 
 # Spark's messages may quote whole plans; an error is for reading.
@@ -369,42 +477,36 @@ _LONGEST = 1_000
 _PLACE = 1_000
 """The distance between the numbers of two neighbours that share a state operator."""
 _FURTHER = re.compile(rf'"{log_variable(1)[:-1]}(\d+)"')
-_MOVED = re.compile(r"(?:file:)?(/\S+|\w+://\S+)/state/\d+/_stateSchema/\S+ does not exist")
-"""Matches the error for a missing file; Spark notes absolute paths in a checkpoint."""
-_ENCODED = re.compile(r"No committed batch found, checkpoint location: \S*%[0-9A-F]{2}")
-"""Matches the error of Spark's data source for a location with characters that a URL encodes."""
-_SECOND_FORMAT = re.compile(r'NumberFormatException: For input string: "\d+_[0-9a-f-]{36}"')
-"""Matches the error of Spark 4.0 for format 2, in which names of files are more than a number."""
-_OTHER_FORMAT = re.compile(r"only supported log version is v\d+, but encountered v(\d+)")
-"""Matches the error of Spark 4.1 for a checkpoint whose format is not the session's."""
+_REMEDIES = (
+    (
+        # Spark notes absolute paths in a checkpoint, and this file of it is missing.
+        re.compile(r"(?:file:)?(/\S+|\w+://\S+)/state/\d+/_stateSchema/\S+ does not exist"),
+        (
+            "Spark notes absolute paths in a checkpoint, and looks for this one at {0}, where it was "
+            "written: move it back or, on a local disk, make a link (ln -s <where it is> {0})"
+        ),
+    ),
+    (
+        # Spark 4.1 fails so for a checkpoint whose format is not the session's.
+        re.compile(r"only supported log version is v\d+, but encountered v(\d+)"),
+        (
+            "this Spark reads only checkpoints of the format that the session has: call "
+            f'spark.conf.set("{_FORMAT}", "{{0}}")'
+        ),
+    ),
+    (
+        # Spark 4.0 fails so for format 2, in which names of files are more than a number.
+        re.compile(r'NumberFormatException: For input string: "\d+_[0-9a-f-]{36}"'),
+        "Spark 4.0 cannot read state of format 2; read it with a newer PySpark",
+    ),
+    (
+        # The location has characters that a URL encodes.
+        re.compile(r"No committed batch found, checkpoint location: \S*%[0-9A-F]{2}"),
+        "Spark encodes such a path twice: give a path without spaces and the like, or a link",
+    ),
+)
+"""What to do about Spark's errors, by their text."""
 _SAID = re.compile(r": |Caused by: |(?:\w+\.)*\w*(?:Error|Exception): ")
-
-
-def last_batch(spark: SparkSession, location: str, operator_id: int, where: str) -> int:
-    """Return the last micro-batch that was committed.
-
-    Raises:
-        SparkSetupError: No batch is committed, or `process` did not make the operator; or this is
-            PySpark 3.5.
-    """
-    rows = operators_of(spark, location, where)
-    operator = next((row for row in rows if row["operatorId"] == operator_id), None)
-    if operator is None:
-        msg = (
-            f"{where}: must be a stateful operator of a query that has run, got no such operator; "
-            "give the checkpointLocation of the query, look into Spark's state-metadata for the "
-            "operator's id, and if the query is new wait for its first batch"
-        )
-        raise SparkSetupError(msg)
-    _check_ours(operator, where)
-    last: int = operator["maxBatchId"]
-    if last < 0:
-        msg = (
-            f"{where}: no micro-batch is committed yet, so there is no state; "
-            "wait for the query's first batch"
-        )
-        raise SparkSetupError(msg)
-    return last
 
 
 def operators_of(spark: SparkSession, location: str, where: str) -> list[SparkRow]:
@@ -454,40 +556,6 @@ def refuse_errors(where: str) -> Iterator[None]:
         yield
     except _REFUSALS as error:
         raise _unreadable(where, error) from error
-
-
-def load_blobs(
-    spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
-) -> DataFrame:
-    """Return a lazy DataFrame of all blobs of an operator: `__key_group`, `sequence`, `blob`.
-
-    Raises:
-        SparkSetupError: Spark cannot read the checkpoint.
-    """
-    place, number = divmod(operator_id, _PLACE)
-    options = {"stateVarName": log_variable(place), "operatorId": number, "batchId": batch_id}
-    with refuse_errors(where):
-        return _load_state(spark, location, batch_id, where, options).select(
-            _key_group(place), "user_map_key.sequence", "user_map_value.blob"
-        )
-
-
-def _load_state(
-    spark: SparkSession, location: str, batch_id: int, where: str, options: Mapping[str, object]
-) -> DataFrame:
-    """Return Spark's own DataFrame of the state after a micro-batch, or of the writes up to it."""
-    texts = {name: str(value) for name, value in options.items()}
-    clone = clone_in_format_of(spark, location, batch_id, where)
-    if clone is None:
-        return spark.read.format("statestore").options(**texts).load(location)
-    reader = clone.read().format("statestore")
-    for name, value in texts.items():
-        reader = reader.option(name, value)
-    plan = reader.load(location).queryExecution().analyzed()
-    # The plan moves to the caller's session, so that the caller's settings count in an action.
-    session: Any = spark
-    frames = session._jvm.org.apache.spark.sql.classic.Dataset
-    return DataFrame(frames.ofRows(session._jsparkSession, plan), spark)
 
 
 def clone_in_format_of(spark: SparkSession, location: str, batch_id: int, where: str) -> Any | None:
@@ -543,66 +611,6 @@ def _format_of(spark: SparkSession, location: str, batch_id: int | str) -> str |
     return {"v1": "1", "v2": "2", "v3": "2"}.get(version)
 
 
-def _key_group(place: int) -> Column:
-    """Return the grouping key, with every registry as an operator at place 0 has it."""
-    key = F.col(f"key.{KEY_GROUP}")
-    if place == 0:
-        return key
-    is_called = key == registry_key_of(place)
-    return F.when(is_called, F.lit(REGISTRY_KEY)).otherwise(key).alias(KEY_GROUP)
-
-
-def read_registered_timers(
-    spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
-) -> DataFrame:
-    """Return a lazy DataFrame of Spark's own timers, at which it calls grouping keys.
-
-    Returns:
-        `__key_group`, `time` in ms.
-
-    Raises:
-        SparkSetupError: Spark cannot read the checkpoint, or the operator has no time mode.
-    """
-    place, number = divmod(operator_id, _PLACE)
-    options = {"readRegisteredTimers": "true", "operatorId": number, "batchId": batch_id}
-    with refuse_errors(where):
-        frame = _load_state(spark, location, batch_id, where, options)
-        timers = frame.selectExpr(f"key.{KEY_GROUP}", "expiration_timestamp_ms as time")
-    # Spark gives the timers of all operators that share the state operator.
-    return timers.where(
-        F.col(KEY_GROUP).between(registry_key_of(place), registry_key_of(place + 1) - 1)
-    )
-
-
-def change_feed(
-    spark: SparkSession, location: str, operator_id: int, first: int, last: int, where: str
-) -> DataFrame:
-    """Return a lazy DataFrame of an operator's writes in a range of batches, in their order.
-
-    Returns:
-        `batch_id`, `change_type` ("update" or "delete"), `__key_group`, `sequence`, `blob`.
-
-    Raises:
-        SparkSetupError: Spark cannot read the checkpoint.
-    """
-    place, number = divmod(operator_id, _PLACE)
-    options = {
-        "stateVarName": log_variable(place),
-        "operatorId": number,
-        "readChangeFeed": "true",
-        "changeStartBatchId": first,
-        "changeEndBatchId": last,
-    }
-    with refuse_errors(where):
-        return _load_state(spark, location, last, where, options).select(
-            "batch_id",
-            "change_type",
-            _key_group(place),
-            "user_map_key.sequence",
-            "user_map_value.blob",
-        )
-
-
 def _check_reads_state(where: str) -> None:
     if not HAS_TRANSFORM_WITH_STATE:
         msg = (
@@ -612,63 +620,15 @@ def _check_reads_state(where: str) -> None:
         raise SparkSetupError(msg)
 
 
-def _check_ours(operator: SparkRow, where: str) -> None:
-    if not is_ours(operator):
-        msg = (
-            f"{where}: the operator must be one that process() made, got {operator['operatorName']}"
-            "; look into Spark's state-metadata for its id"
-        )
-        raise SparkSetupError(msg)
-
-
-def read_blobs(
-    spark: SparkSession, location: str, operator_id: int, batch_id: int, where: str
-) -> dict[int, dict[int, bytes]]:
-    """Read all blobs of an operator, by grouping key and then by sequence number.
-
-    Raises:
-        SparkSetupError: Spark cannot read the checkpoint.
-    """
-    with refuse_errors(where):
-        rows: list[dict[str, Any]] = (
-            load_blobs(spark, location, operator_id, batch_id, where).toArrow().to_pylist()
-        )
-    blobs: dict[int, dict[int, bytes]] = {}
-    for row in rows:
-        blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]
-    return blobs
-
-
 def _unreadable(where: str, error: Exception) -> SparkSetupError:
     # Spark puts stack traces of Java and Python into a message; only the lines with reasons are kept.
     lines = str(error).strip().splitlines()
     said = [line for line in lines[1:] if _SAID.match(line)]
     reason = " ".join([lines[0] if lines else repr(error), *said])
     remedy = "give the checkpointLocation of the query and a batch that it retains"
-    moved = _MOVED.search(reason)
-    if moved is not None:
-        former = moved[1]
-        remedy = (
-            f"Spark notes absolute paths in a checkpoint, and looks for this one at {former}, where "
-            "it was written: move it back or, on a local disk, make a link "
-            f"(ln -s <where it is> {former})"
-        )
-    other = _OTHER_FORMAT.search(reason)
-    if other is not None:
-        remedy = (
-            "this Spark reads only checkpoints of the format that the session has: call "
-            f'spark.conf.set("{_FORMAT}", "{other[1]}")'
-        )
-    if _SECOND_FORMAT.search(reason):
-        remedy = "Spark 4.0 cannot read state of format 2; read it with a newer PySpark"
-    if _ENCODED.search(reason):
-        remedy = (
-            "Spark encodes such a path twice: give a path without spaces and the like, or a link"
-        )
-    return SparkSetupError(
-        f"{where}: Spark cannot read its state, got {_shorten(reason)}; {remedy}"
-    )
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    for pattern, better in _REMEDIES:
+        if found := pattern.search(reason):
+            remedy = better.format(*found.groups())
+    if len(reason) > _LONGEST:
+        reason = f"{reason[:_LONGEST]}..."
+    return SparkSetupError(f"{where}: Spark cannot read its state, got {reason}; {remedy}")

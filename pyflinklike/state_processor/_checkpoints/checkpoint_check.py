@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike._changelog.log_storage import WATERMARK_AT, Head
+from pyflinklike._changelog.log_storage import WATERMARK_AT
 from pyflinklike._changelog.operator_record import KeyGroupRegistry, OperatorRecord
 from pyflinklike.errors import (
     CorruptStateError,
@@ -26,34 +26,33 @@ from pyflinklike.errors import (
     UnknownBatchError,
     UnknownStateError,
 )
-from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.spark_failures import error_of
 from pyflinklike.spark._host.wake_up import find_wanted_call
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._plan.session import prepare_workers
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of
 from pyflinklike.spark._wire.key_hash import key_group
-from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
+from pyflinklike.spark._wire.system_columns import KEY_GROUP
 from pyflinklike.state_processor._checkpoints.checkpoint import (
+    OperatorAt,
     is_ours,
-    load_blobs,
-    offsets_of,
     operators_of,
-    read_registered_timers,
     refuse_errors,
-    where_of,
 )
 from pyflinklike.state_processor._checkpoints.group_job import (
-    Batches,
-    key_groups_of,
+    GroupsJob,
     map_frame,
     spark_schema,
 )
-from pyflinklike.state_processor._logs.checkpoint_logs import check_groups, record_and_registry
-from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.group_reader import StoredKeys
+from pyflinklike.state_processor._logs.checkpoint_logs import (
+    Checked,
+    Finding,
+    GroupChecker,
+    StoredKeys,
+    check_groups,
+    record_and_registry,
+)
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.log_check import Checked, Finding, GroupChecker
 
 __all__ = ["OperatorCheck", "check_checkpoint"]
 
@@ -92,8 +91,8 @@ def check_checkpoint(
     checked = Checked()
     for row in rows:
         for batch in _batches(row, batch_id, where, all_batches=all_batches):
-            one = OperatorCheck(spark, location, row["operatorId"], batch, operator)
-            more, looked_at = one.run()
+            at = OperatorAt(spark, location, row["operatorId"], batch)
+            more, looked_at = OperatorCheck(at, operator).run()
             found += more
             checked += looked_at
     if not checked.batches:
@@ -133,28 +132,22 @@ class OperatorCheck:
     """Checks an operator after a batch.
 
     Args:
-        spark: Any session that reaches the checkpoint.
-        location: The path of the checkpoint.
-        number: Spark's number of the operator.
-        batch_id: The number of the micro-batch.
+        at: The operator and the batch.
         wanted: The operator to check, as a number or a uid; None checks all.
     """
 
-    spark: SparkSession
-    location: str
-    number: int
-    batch_id: int
+    at: OperatorAt
     wanted: int | str | None
 
     @property
     def where(self) -> str:
         """The operator's name in messages."""
-        return where_of(self.location, self.number, self.batch_id)
+        return self.at.where
 
     def run(self) -> _Found:
         """Find the damage, and count the parts that were checked; skip an operator if not wanted."""
         try:
-            blobs = load_blobs(self.spark, self.location, self.number, self.batch_id, self.where)
+            blobs = self.at.blobs()
             record, registry = record_and_registry(self._read_registries(blobs), self.where)
             if isinstance(self.wanted, str) and record.identity.name != self.wanted:
                 return [], Checked()
@@ -165,14 +158,17 @@ class OperatorCheck:
             return [Finding("batch", str(error))], Checked(batches=1)
 
     def _run(self, blobs: DataFrame, record: OperatorRecord, registry: KeyGroupRegistry) -> _Found:
-        prepare_workers(self.spark)
-        mode, clock = TimeMode(record.time_mode), self._clock()
+        prepare_workers(self.at.spark)
+        mode, clock = TimeMode(record.time_mode), self.at.clock()
         wanted = None
         if not self._has_own_times(blobs):
             wanted = functools.partial(find_wanted_call, mode, clock)
         checker = GroupChecker(record, dict(registry.served_at), wanted)
         parallelism = record.identity.max_parallelism
-        table = self._of_groups(blobs, _CheckJob(checker, parallelism, self.where), _FINDINGS)
+        job = GroupsJob(functools.partial(_check_group, checker), parallelism, self.where)
+        table = self._answer(
+            map_frame(blobs.where(f"{KEY_GROUP} >= 0"), job, spark_schema(_FINDINGS)).toArrow
+        ).to_pylist()
         marks = [row for row in table if not row["part"]]
         found = [Finding(row["part"], row["message"]) for row in table if row["part"]]
         found += self._groups([row["key_group"] for row in marks], registry)
@@ -200,15 +196,6 @@ class OperatorCheck:
         rows = self._answer(blobs.where(f"{KEY_GROUP} = {REGISTRY_KEY}").toArrow).to_pylist()
         return {row["sequence"]: row["blob"] for row in rows}
 
-    def _clock(self) -> BatchClock:
-        times = offsets_of(self.spark, self.location, self.batch_id, self.where)[1]
-        return BatchClock(times["batchTimestampMs"], watermark_of(times["batchWatermarkMs"]))
-
-    def _of_groups(self, blobs: DataFrame, job: Any, schema: pa.Schema) -> list[dict[str, Any]]:
-        rows = map_frame(blobs.where(f"{KEY_GROUP} >= 0"), job, spark_schema(schema))
-        found: list[dict[str, Any]] = self._answer(rows.toArrow).to_pylist()
-        return found
-
     def _groups(self, groups: list[int], registry: KeyGroupRegistry) -> Iterator[Finding]:
         for each, times in Counter(groups).items():
             if times > 1:
@@ -229,8 +216,9 @@ class OperatorCheck:
 
     def _find_misplaced(self, blobs: DataFrame, record: OperatorRecord) -> Iterator[Finding]:
         """Find keys in another key group than the one that they hash to; the stream misses them."""
-        job = _KeysJob(StoredKeys(record), record.identity.max_parallelism, self.where)
-        schema = spark_schema(job.keys.schema)
+        keys = StoredKeys(record)
+        job = GroupsJob(keys.read, record.identity.max_parallelism, self.where)
+        schema = spark_schema(keys.schema)
         names = KeyColumns.of(record).names if record.identity.key_columns else ()
         right = key_group(names, record.identity.max_parallelism)
         rows = map_frame(blobs.where(f"{KEY_GROUP} >= 0"), job, schema)
@@ -247,9 +235,7 @@ class OperatorCheck:
         self, wanted: dict[int, int | None], parallelism: int
     ) -> Iterator[Finding]:
         """Compare the calls that the heads of key groups ask for with Spark's own timers."""
-        timers = read_registered_timers(
-            self.spark, self.location, self.number, self.batch_id, self.where
-        )
+        timers = self.at.registered_timers()
         registered: dict[int, list[int]] = {index: [] for index in wanted}
         for row in self._answer(timers.where(f"{KEY_GROUP} >= 0").toArrow).to_pylist():
             registered.get(index_of(row[KEY_GROUP], parallelism), []).append(row["time"])
@@ -273,46 +259,15 @@ class OperatorCheck:
             raise
 
 
-@attrs.frozen
-class _CheckJob:
-    """Checks the key groups of one partition; makes a row without a part for each group."""
-
-    checker: GroupChecker
-    max_parallelism: int
-    where: str
-
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for index, blobs, where in key_groups_of(batches, self.max_parallelism, self.where):
-            segments = {at: blob for at, blob in blobs.items() if at >= 0}
-            found, checked = self.checker.check(index, blobs.get(HEAD_AT), segments, where)
-            head = _head(blobs, where)
-            rows: list[dict[str, Any]] = [
-                {"key_group": index, "part": each.part, "message": each.message} for each in found
-            ]
-            counts = {"segments": checked.segments, "entries": checked.entries}
-            asked = {} if head is None else {"has_head": True, "wake_at": head.wake_at}
-            rows.append({"key_group": index, **counts, **asked})
-            yield from pa.Table.from_pylist(rows, _FINDINGS).to_batches()
-
-
-@attrs.frozen
-class _KeysJob:
-    """Reads the keys of the key groups of one partition, except groups with a damaged head."""
-
-    keys: StoredKeys
-    max_parallelism: int
-    where: str
-
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for index, blobs, where in key_groups_of(batches, self.max_parallelism, self.where):
-            head = _head(blobs, where)
-            if head is not None:
-                yield from self.keys.read(index, head, blobs, where)
-
-
-def _head(blobs: Mapping[int, bytes], where: str) -> Head | None:
-    """Read the head of a key group, or return None if it is damaged or missing."""
-    try:
-        return Head.from_bytes(blobs[HEAD_AT], where)
-    except (KeyError, CorruptStateError):
-        return None
+def _check_group(
+    checker: GroupChecker, index: int, blobs: Mapping[int, bytes], where: str
+) -> Iterator[pa.RecordBatch]:
+    """Check a key group; yield a row for each finding, and one without a part for the group."""
+    found, checked, head = checker.check(index, blobs, where)
+    rows: list[dict[str, Any]] = [
+        {"key_group": index, "part": each.part, "message": each.message} for each in found
+    ]
+    counts = {"segments": checked.segments, "entries": checked.entries}
+    asked = {} if head is None else {"has_head": True, "wake_at": head.wake_at}
+    rows.append({"key_group": index, **counts, **asked})
+    yield from pa.Table.from_pylist(rows, _FINDINGS).to_batches()

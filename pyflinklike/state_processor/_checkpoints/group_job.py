@@ -23,28 +23,26 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.errors import CorruptStateError, SparkSetupError
-from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.collector_freeze import with_imports_frozen
 from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.session import prepare_workers
 from pyflinklike.spark._wire.key_groups import group_ids, index_of
 from pyflinklike.spark._wire.key_hash import key_group
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
-from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState, place_in
+from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState
 from pyflinklike.state_processor._logs.checkpoint_logs import check_log
 from pyflinklike.state_processor._logs.group_reader import GroupReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 
 __all__ = [
     "Batches",
+    "GroupsJob",
     "frame_by_key",
     "frame_of_groups",
     "in_parts",
     "key_fields",
-    "key_groups_of",
     "map_frame",
     "spark_schema",
 ]
@@ -66,12 +64,31 @@ def frame_of_groups(
         reader: Makes the rows of one key group at a time.
         groups: The indices of the key groups to read; None reads all.
     """
-    blobs = state.blobs()
+    blobs = state.group_blobs()
     if groups is not None:
-        ids = group_ids(state.max_parallelism, place_in(state.operator_id))
+        ids = group_ids(state.max_parallelism, state.place)
         blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
-    job = _GroupJob(reader, state.record.identity, dict(state.registry.served_at), state.where)
+    job = GroupsJob(_LogReader.of(state, reader).batches, state.max_parallelism, state.where)
     return map_frame(blobs, job, spark_schema(reader.schema))
+
+
+@attrs.frozen
+class GroupsJob:
+    """Runs a function over the key groups of one partition.
+
+    Args:
+        of_group: Takes the index, the blobs by sequence number, and the name of a key group.
+        max_parallelism: The number of key groups of the operator.
+        where: Names the operator in messages.
+    """
+
+    of_group: Callable[[int, Mapping[int, bytes], str], Iterable[pa.RecordBatch]]
+    max_parallelism: int
+    where: str
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for index, blobs, where in key_groups_of(batches, self.max_parallelism, self.where):
+            yield from self.of_group(index, blobs, where)
 
 
 _HASHED = frozenset(
@@ -93,11 +110,10 @@ def frame_by_key(state: CheckpointState, reader: GroupReader) -> DataFrame:
     )
     if _arrow_udf is None or not has_keys or not _HASHED.issuperset(kind for _, kind in columns):
         return frame_of_groups(state, reader)
-    job = _GroupJob(reader, state.record.identity, dict(state.registry.served_at), state.where)
     schema = spark_schema(reader.schema)
-    blobs = state.blobs()
+    blobs = state.group_blobs()
     prepare_workers(blobs.sparkSession)
-    make_lists = _wrap_job(job.lists_of_rows)
+    make_lists = _wrap_job(_LogReader.of(state, reader).lists_of_rows)
 
     def lists_of_rows(arrays: Any) -> Any:
         return make_lists(arrays)
@@ -108,7 +124,7 @@ def frame_by_key(state: CheckpointState, reader: GroupReader) -> DataFrame:
     lists = blobs.select(KEY_GROUP, rows_of(KEY_GROUP, "sequence", "blob").alias(_ROWS))
     # For `inline` Catalyst adds a filter on lists that are not empty, which calls the function again.
     rows = lists.select(KEY_GROUP, F.inline_outer(_ROWS)).where(F.col("key_group").isNotNull())
-    ids = F.array(*map(F.lit, group_ids(state.max_parallelism, place_in(state.operator_id))))
+    ids = F.array(*map(F.lit, group_ids(state.max_parallelism, state.place)))
     index = key_group(reader.schema.names[: len(columns)], state.max_parallelism)
     return rows.where(F.col(KEY_GROUP) == F.get(ids, index)).select(
         *(F.col(quote(name)) for name in schema.names)
@@ -120,8 +136,8 @@ _ARRAYS = Iterator[tuple[pa.Array, ...]]
 
 
 @attrs.frozen
-class _GroupJob:
-    """Reads the key groups of one partition.
+class _LogReader:
+    """Reads the logs of key groups.
 
     Args:
         reader: Makes the rows of one key group at a time.
@@ -135,11 +151,15 @@ class _GroupJob:
     served_at: Mapping[int, int]
     where: str
 
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for index, blobs, where in key_groups_of(
-            batches, self.identity.max_parallelism, self.where
-        ):
-            yield from in_parts(self._read(index, blobs, where))
+    @classmethod
+    def of(cls, state: CheckpointState, reader: GroupReader) -> _LogReader:
+        return cls(reader, state.record.identity, dict(state.registry.served_at), state.where)
+
+    def batches(
+        self, index: int, blobs: Mapping[int, bytes], where: str
+    ) -> Iterator[pa.RecordBatch]:
+        """Return the rows of one key group."""
+        return in_parts(self._read(index, blobs, where))
 
     def lists_of_rows(self, arrays: Iterable[tuple[Any, Any, Any]]) -> Iterator[Any]:
         """Yield a list of rows for each blob: the rows of a key group beside its first blobs.
@@ -162,12 +182,10 @@ class _GroupJob:
                 yield pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows)
 
     def _read(self, index: int, blobs: Mapping[int, bytes], where: str) -> Iterator[pa.Table]:
-        if index not in self.served_at or HEAD_AT not in blobs:
-            msg = f"{where}: the operator's registry must name it, and it must have a head"
-            got = "no head" if index in self.served_at else "a key group that the registry lacks"
-            raise CorruptStateError(f"{msg}, got {got}; go back to a checkpoint")
-        head = Head.from_bytes(blobs[HEAD_AT], where)
-        log = check_log(self.identity, self.served_at[index], head, blobs, where)
+        if index not in self.served_at:
+            msg = f"{where}: the operator's registry must name it, got a key group that it lacks"
+            raise CorruptStateError(f"{msg}; go back to a checkpoint")
+        log = check_log(self.identity, self.served_at[index], blobs, where)
         yield from self.reader.read(index, log, where)
 
 

@@ -23,7 +23,6 @@ from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._wire.key_groups import index_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
-    change_feed,
     checkpoint_states,
     location_of,
     refuse_errors,
@@ -132,9 +131,7 @@ def changes_up_to(last: CheckpointState, start_batch_id: int, changes: BatchChan
         )
         declared, before = _read_declarations(state), state.heads
     job = _ChangesJob(changes, declared, before, last.heads, last.max_parallelism, last.where)
-    place = last.spark, last.location, last.operator_id
-    feed = change_feed(*place, start_batch_id, last.batch_id, last.where)
-    return map_frame(feed, job, spark_schema(changes.schema))
+    return map_frame(last.changes(start_batch_id), job, spark_schema(changes.schema))
 
 
 class _DeclaredReader:

@@ -10,13 +10,14 @@ do not need the program, and change nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._checks import is_int
@@ -27,7 +28,8 @@ from pyflinklike.errors import (
     IncompatibleStateError,
     StateValueError,
 )
-from pyflinklike.spark._wire.schema import key_type_of
+from pyflinklike.spark._wire.key_hash import key_group
+from pyflinklike.spark._wire.schema import arrow_type, key_type_of
 from pyflinklike.spark._wire.system_columns import frame_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
@@ -41,11 +43,9 @@ from pyflinklike.state_processor._checkpoints.group_job import (
     key_fields,
     spark_schema,
 )
-from pyflinklike.state_processor._checkpoints.key_group_finder import KeyGroupFinder
 from pyflinklike.state_processor._checkpoints.savepoint_frames import (
-    list_saved_states,
-    read_saved_entries,
-    read_saved_timers,
+    SavepointState,
+    saved_states,
 )
 from pyflinklike.state_processor._checkpoints.state_diff import STATE_COLUMN
 from pyflinklike.state_processor._logs.column_values import BatchClock
@@ -54,7 +54,7 @@ from pyflinklike.state_processor._logs.group_reader import (
     KeyedReader,
     TimersReader,
 )
-from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.key_columns import KeyColumns, list_keys
 from pyflinklike.state_processor._logs.log_rows import SegmentsReader
 from pyflinklike.state_processor._logs.state_infos import (
     StateInfo,
@@ -64,24 +64,29 @@ from pyflinklike.state_processor._logs.state_infos import (
     state_of,
 )
 from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.types import TypeInformation
+from pyflinklike.types.arrow_rows import to_python
+from pyflinklike.types.conversions import to_column
 from pyflinklike.types.time_types import to_instant
 
 __all__ = [
+    "KeyGroupFinder",
     "Location",
+    "StateSource",
     "clock_at",
     "entries_of",
+    "entry_reader",
     "find_wanted_keys",
-    "has_clock",
     "list_sized_states",
     "list_states",
     "one_operator",
-    "only_group",
+    "operators_at",
     "read_heads",
     "read_keyed_state",
-    "read_registered_timers_of",
     "read_segments",
     "read_state",
     "read_timers",
+    "timers_of",
 ]
 
 
@@ -116,18 +121,45 @@ def list_states(
         CorruptStateError: The operator's record, registry or heads are damaged.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    found, saved = StateInfos(), savepoint_at(location_of(checkpoint, spark), spark)
-    if saved is not None:
-        return list_saved_states(saved, batch_id, operator, sizes=sizes)
-    for state in checkpoint_states(spark, location_of(checkpoint, spark), operator, batch_id):
+    found = StateInfos()
+    for each in operators_at(spark, checkpoint, operator, batch_id):
         found += (
-            list_sized_states(state) if sizes else describe_states(state.record, state.operator_id)
+            list_sized_states(each) if sizes else describe_states(each.record, each.operator_id)
         )
     return found
 
 
-def list_sized_states(state: CheckpointState) -> StateInfos:
-    """List the states of an operator with their sizes; this reads its whole log."""
+StateSource = CheckpointState | SavepointState
+"""An operator whose state is read."""
+
+
+def operators_at(
+    spark: SparkSession, checkpoint: Location, operator: int | str | None, batch_id: int | None
+) -> Sequence[StateSource]:
+    """Open operators of a checkpoint or a savepoint, all after one micro-batch.
+
+    Args:
+        spark: Any session that reaches the path.
+        checkpoint: The checkpointLocation of a query, or the directory of a savepoint.
+        operator: The number or uid of an operator; None opens all.
+        batch_id: The number of the micro-batch; None chooses the last committed one.
+
+    Raises:
+        UnknownStateError, UnknownBatchError: There is no such operator or batch.
+        CorruptStateError: The savepoint, or an operator's record, registry or heads, is damaged.
+        SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
+    """
+    location = location_of(checkpoint, spark)
+    saved = savepoint_at(location, spark)
+    if saved is not None:
+        return saved_states(spark, saved, operator, batch_id)
+    return checkpoint_states(spark, location, operator, batch_id)
+
+
+def list_sized_states(state: StateSource) -> StateInfos:
+    """List the states of an operator with their sizes; for a checkpoint this reads the whole log."""
+    if isinstance(state, SavepointState):
+        return state.sized_states()
     infos = describe_states(state.record, state.operator_id)
     entries: dict[str, int] = {}
     sizes: dict[str, int] = {}
@@ -185,28 +217,15 @@ def read_state(
             when rows are read is in the message of Spark's error.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark), spark)
-    if saved is not None:
-        return read_saved_entries(
-            spark,
-            saved,
-            state,
-            batch_id=batch_id,
-            operator=operator,
-            keys=keys,
-            expired=expired,
-            now=None if now is None else clock_at(now),
-        )
-    (found,) = checkpoint_states(spark, location_of(checkpoint, spark), operator, batch_id)
+    (found,) = operators_at(spark, checkpoint, one_operator(operator), batch_id)
     info = state_of(describe_states(found.record, found.operator_id), state, found.where)
-    clock = _clock(found, info, now)
-    return entries_of(found, info, clock, keys=keys, expired=expired)
+    return entries_of(found, info, clock_at(now), keys=keys, expired=expired)
 
 
 def entries_of(
-    found: CheckpointState,
+    found: StateSource,
     info: StateInfo,
-    clock: BatchClock | None,
+    now: BatchClock | None,
     *,
     keys: Iterable[Any] | None = None,
     expired: bool = True,
@@ -216,26 +235,35 @@ def entries_of(
     Args:
         found: The operator after a micro-batch.
         info: The description of the state.
-        clock: The time that decides which entries are expired; None if the state does not expire.
+        now: The time that decides which entries are expired; None takes the time of the batch.
         keys: The keys to read, whose hashes may need a Spark job; None reads all.
         expired: Whether to include entries that the function would no longer see.
 
     Raises:
         StateValueError: A key cannot be a value of the key columns.
     """
-    wanted = (
-        None
-        if keys is None or info.key_type is None
-        else find_wanted_keys(found.spark, found.record, keys)
-    )
-    reader = GroupStateReader(
-        StateRows.of(found.record, info),
-        clock,
-        expired,
-        None if wanted is None else wanted.stored,
-        only_group(found, info),
-    )
+    if isinstance(found, SavepointState):
+        return found.entries(info, now, keys=keys, expired=expired)
+    wanted = None
+    if keys is not None and info.key_type is not None:
+        wanted = find_wanted_keys(found.spark, found.record, keys)
+    reader = entry_reader(found, info, now, expired, None if wanted is None else wanted.stored)
     return frame_of_groups(found, reader, None if wanted is None else wanted.groups)
+
+
+def entry_reader(
+    found: CheckpointState,
+    info: StateInfo,
+    now: BatchClock | None,
+    expired: bool = True,
+    wanted: Any = None,
+) -> GroupStateReader:
+    """Return the reader of a state's key groups; see `entries_of` for the arguments."""
+    has_clock = info.ttl is not None or "stream_time" in info.options
+    clock = (now or found.clock()) if has_clock else None
+    # All key groups have the same broadcast state.
+    only = min(found.registry.served_at, default=None) if info.kind == "broadcast" else None
+    return GroupStateReader(StateRows.of(found.record, info), clock, expired, wanted, only)
 
 
 def one_operator(operator: int | str) -> int | str:
@@ -250,30 +278,14 @@ def one_operator(operator: int | str) -> int | str:
     return operator
 
 
-def only_group(state: CheckpointState, info: StateInfo) -> int | None:
-    """Return one key group for broadcast state, which all have alike, and None for other state."""
-    return min(state.registry.served_at, default=None) if info.kind == "broadcast" else None
-
-
-def _clock(
-    state: CheckpointState, info: StateInfo | None, now: datetime | int | None
-) -> BatchClock | None:
-    if now is not None:
-        return clock_at(now)
-    return state.clock() if info is None or has_clock(info) else None
-
-
-def has_clock(info: StateInfo) -> bool:
-    """Return whether the rows of a state depend on the clock of the batch."""
-    return info.ttl is not None or "stream_time" in info.options
-
-
-def clock_at(now: datetime | int) -> BatchClock:
-    """Make a clock that stands at a time, in ms or as a datetime.
+def clock_at(now: datetime | int | None) -> BatchClock | None:
+    """Make a clock that stands at a time, in ms or as a datetime; None for None.
 
     Raises:
-        DeclarationTypeError: `now` is neither.
+        DeclarationTypeError: `now` is another object.
     """
+    if now is None:
+        return None
     if isinstance(now, datetime):
         milliseconds = int(to_instant(now, "UTC").timestamp() * 1000)
     elif is_int(now):
@@ -312,24 +324,20 @@ def read_timers(
         CorruptStateError: The operator's record, registry or heads are damaged.
         SparkSetupError: Spark cannot read the checkpoint, or no batch is committed yet.
     """
-    operator, saved = one_operator(operator), savepoint_at(location_of(checkpoint, spark), spark)
-    if saved is not None:
-        given = None if now is None else clock_at(now)
-        return read_saved_timers(spark, saved, batch_id=batch_id, operator=operator, now=given)
-    (found,) = checkpoint_states(spark, location_of(checkpoint, spark), operator, batch_id)
-    clock = _clock(found, None, now)
-    assert clock is not None
-    return read_registered_timers_of(found, clock)
+    (found,) = operators_at(spark, checkpoint, one_operator(operator), batch_id)
+    return timers_of(found, clock_at(now))
 
 
-def read_registered_timers_of(found: CheckpointState, clock: BatchClock) -> DataFrame:
+def timers_of(found: StateSource, now: BatchClock | None) -> DataFrame:
     """Read the timers of an operator, as `read_timers` does.
 
     Args:
         found: The operator after a micro-batch.
-        clock: The time that decides which timers are due.
+        now: The time that decides which timers are due; None takes the time of the batch.
     """
-    return frame_of_groups(found, TimersReader(found.record, clock))
+    if isinstance(found, SavepointState):
+        return found.timers(now)
+    return frame_of_groups(found, TimersReader(found.record, now or found.clock()))
 
 
 def read_keyed_state(
@@ -381,7 +389,7 @@ def read_keyed_state(
     reader = KeyedReader(
         tuple(StateRows.of(found.record, info) for info in chosen),
         KeyColumns.of(found.record),
-        found.clock() if now is None else clock_at(now),
+        clock_at(now) or found.clock(),
         None if wanted is None else wanted.stored,
     )
     frame = frame_of_groups(found, reader, None if wanted is None else wanted.groups)
@@ -420,10 +428,7 @@ def find_wanted_keys(
         DeclarationTypeError: `keys` is a single key.
         StateValueError: A key cannot be a value of the key columns.
     """
-    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
-        msg = f"keys takes a list of keys, got {short_repr(keys)}; write keys=[...]"
-        raise DeclarationTypeError(msg)
-    wanted = list(keys)
+    wanted = list_keys(keys)
     types = {field.name: field.dataType for field in key_fields(record)}
     key_type = key_type_of(list(types.values()), record.time_zone)
     if not record.identity.key_columns:
@@ -524,3 +529,71 @@ def read_heads(
     ]
     table = pa.Table.from_pylist(rows, _HEADS)
     return frame_of(spark, table, spark_schema(_HEADS))
+
+
+# The key groups of keys that come without records: Spark computes them, as for records
+
+
+_REMEDY = "key the stream as the savepoint's state was keyed"
+
+
+@attrs.frozen
+class KeyGroupFinder:
+    """Finds the key groups of keys that come without records.
+
+    Args:
+        columns: The key columns and their types.
+        key_type: The type by which keys are frozen.
+        max_parallelism: The number of key groups.
+        time_zone: The zone of the Spark session, in which naive datetimes are read.
+    """
+
+    columns: Mapping[str, st.DataType]
+    key_type: TypeInformation
+    max_parallelism: int
+    time_zone: str
+
+    def of(self, spark: SparkSession, keys: list[Any]) -> list[int]:
+        """Find the key group of each key.
+
+        Args:
+            spark: The session that computes the hashes, in a job of its own if there are many keys.
+            keys: The keys in the user's form.
+
+        Raises:
+            IncompatibleStateError: The columns cannot hold a key.
+        """
+        if not keys or not self.columns:
+            return [0] * len(keys)
+        columns = [keys] if len(self.columns) == 1 else list(zip(*keys))
+        arrays = [self._array(values, each) for values, each in zip(columns, self.columns.values())]
+        self._check_same(keys, arrays)
+        names = [f"key_{number}" for number in range(len(arrays))]
+        table = pa.table([pa.array(range(len(keys)), pa.int64()), *arrays], ["at", *names])
+        fields = [st.StructField(name, each) for name, each in zip(names, self.columns.values())]
+        schema = st.StructType([st.StructField("at", st.LongType()), *fields])
+        group = key_group(names, self.max_parallelism).alias("group")
+        found = frame_of(spark, table, schema).select("at", group)
+        return [number for _, number in sorted(found.collect())]
+
+    def _array(self, values: Sequence[Any], kind: st.DataType) -> pa.Array:
+        arrow = arrow_type(kind)
+        try:
+            return to_column(values, arrow, self.time_zone)
+        except StateValueError as error:
+            msg = f"{self._rule()}: {error}; {_REMEDY}"
+            raise IncompatibleStateError(msg) from error
+
+    def _check_same(self, keys: list[Any], arrays: list[pa.Array]) -> None:
+        """Check that records would bring the same keys: a double column has 1.0, which is not 1."""
+        columns = [to_python(array, self.time_zone) for array in arrays]
+        read = columns[0] if len(columns) == 1 else zip(*columns)
+        freeze = self.key_type.freeze_key
+        for key, other in zip(keys, read):
+            if freeze(key) != freeze(other):
+                msg = f"{self._rule()}, got {short_repr(key)}, which becomes {short_repr(other)} there; {_REMEDY}"
+                raise IncompatibleStateError(msg)
+
+    def _rule(self) -> str:
+        types = ", ".join(f"{name} {kind.simpleString()}" for name, kind in self.columns.items())
+        return f"savepoint: its keys must be values of the key columns ({types})"

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,35 +21,26 @@ from pyspark.sql import DataFrame, SparkSession
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark._wire.system_columns import quote
-from pyflinklike.state_processor._checkpoints.checkpoint import (
-    CheckpointState,
-    checkpoint_states,
-    location_of,
-    savepoint_at,
-)
 from pyflinklike.state_processor._checkpoints.group_job import frame_by_key
-from pyflinklike.state_processor._checkpoints.savepoint_frames import (
-    operator_of,
-    read_saved_entries,
-    read_saved_timers,
-)
+from pyflinklike.state_processor._checkpoints.savepoint_frames import SavepointState
 from pyflinklike.state_processor._checkpoints.state_frames import (
     Location,
+    StateSource,
     clock_at,
-    has_clock,
+    entries_of,
+    entry_reader,
     one_operator,
-    only_group,
+    operators_at,
+    timers_of,
 )
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
+from pyflinklike.state_processor._logs.group_reader import GroupReader, TimersReader
 from pyflinklike.state_processor._logs.state_infos import (
     StateInfo,
     describe_states,
     html_table,
     state_of,
 )
-from pyflinklike.state_processor._logs.state_rows import StateRows
-from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
 
 __all__ = ["StateView", "StateViews", "create_state_views"]
 
@@ -144,25 +136,23 @@ def create_state_views(
     """
     _check_arguments(prefix, states, operator)
     wanted = None if states is None else tuple(states)
-    clock = None if now is None else clock_at(now)
-    location = location_of(checkpoint, spark)
-    saved = savepoint_at(location, spark)
-    if saved is not None:
-        sources = _of_savepoint(spark, saved, operator, batch_id, clock)
-    else:
-        sources = _of_checkpoint(spark, location, operator, batch_id, clock)
+    given = clock_at(now)
+    sources = operators_at(spark, checkpoint, operator, batch_id)
     planned = _plan(sources, prefix, wanted)
     _refuse_collisions(planned)
-    frames = [(name, view, make()) for name, view, make in planned]
+    clock = given or sources[0].clock()
+    frames = [(view, _frame_of(source, info, clock)) for view, source, info in planned]
     former = _MADE.setdefault(spark, {})
-    for name in former.get(prefix, set()) - {name for name, _, _ in frames}:
+    names = {view.view for view, _ in frames}
+    for name in former.get(prefix, set()) - names:
         spark.catalog.dropTempView(name)
     made = StateViews()
-    for name, view, frame in frames:
+    for view, frame in frames:
         shown_frame = _with_name(frame, view.state)
-        shown_frame.createOrReplaceTempView(quote(name))
-        made.append(attrs.evolve(view, columns=tuple(shown_frame.columns)))
-    former[prefix] = {name for name, _, _ in frames}
+        shown_frame.createOrReplaceTempView(quote(view.view))
+        name = view.view if _PLAIN.fullmatch(view.view) else quote(view.view)
+        made.append(attrs.evolve(view, view=name, columns=tuple(shown_frame.columns)))
+    former[prefix] = names
     return made
 
 
@@ -180,117 +170,45 @@ def _check_arguments(prefix: Any, states: Any, operator: Any) -> None:
         one_operator(operator)
 
 
-@attrs.frozen
-class _Source:
-    """An operator whose states become views.
-
-    Args:
-        where: The operator's name in messages.
-        operator_id: Spark's number of the operator, or its position in a savepoint.
-        uid: The operator's uid, by default the name of the function's class.
-        batch_id: The micro-batch; None if a savepoint has no batch.
-        infos: The descriptions of its states.
-        read: Makes the DataFrame of a state; with None, the DataFrame of the timers.
-    """
-
-    where: str
-    operator_id: int
-    uid: str
-    batch_id: int | None
-    infos: list[StateInfo]
-    read: Callable[[StateInfo | None], DataFrame]
+def _frame_of(source: StateSource, info: StateInfo | None, clock: BatchClock | None) -> DataFrame:
+    """Return the rows of a state of an operator; None as the state returns the timers."""
+    if isinstance(source, SavepointState):
+        return timers_of(source, clock) if info is None else entries_of(source, info, clock)
+    # A condition on the key columns of the view chooses the key groups that are read.
+    reader: GroupReader = (
+        TimersReader(source.record, clock) if info is None else entry_reader(source, info, clock)
+    )
+    return frame_by_key(source, reader)
 
 
-def _of_checkpoint(
-    spark: SparkSession,
-    location: str,
-    operator: int | str | None,
-    batch_id: int | None,
-    given: BatchClock | None,
-) -> list[_Source]:
-    found = checkpoint_states(spark, location, operator, batch_id)
-    first = min(each.batch_id for each in found)
-    # A running query may commit a batch while its operators are read one after another.
-    if any(each.batch_id != first for each in found):
-        found = checkpoint_states(spark, location, operator, first)
-    clock = given or found[0].clock()
-    return [_source_of(each, clock) for each in found]
+_Planned = tuple[StateView, StateSource, StateInfo | None]
 
 
-def _source_of(found: CheckpointState, clock: BatchClock) -> _Source:
-    def read(info: StateInfo | None) -> DataFrame:
-        if info is None:
-            return frame_by_key(found, TimersReader(found.record, clock))
-        judged = clock if has_clock(info) else None
-        rows = StateRows.of(found.record, info)
-        return frame_by_key(found, GroupStateReader(rows, judged, only=only_group(found, info)))
-
-    infos = describe_states(found.record, found.operator_id)
-    uid = found.record.identity.name
-    return _Source(found.where, found.operator_id, uid, found.batch_id, infos, read)
-
-
-def _of_savepoint(
-    spark: SparkSession,
-    directory: SavepointDirectory,
-    operator: int | str | None,
-    batch_id: int | None,
-    given: BatchClock | None,
-) -> list[_Source]:
-    operators = directory.manifest.operators
-    one = operator_of(directory, 0 if operator is None else operator, batch_id)
-    numbers = range(len(operators)) if operator is None else [operators.index(one)]
-
-    def source_at(number: int) -> _Source:
-        def read(info: StateInfo | None) -> DataFrame:
-            chosen: dict[str, Any] = {"batch_id": None, "operator": number, "now": given}
-            if info is None:
-                return read_saved_timers(spark, directory, **chosen)
-            return read_saved_entries(
-                spark, directory, info.name, keys=None, expired=True, **chosen
-            )
-
-        infos = describe_states(operators[number].record, number)
-        where, batch = directory.location.where, directory.manifest.batch_id
-        return _Source(where, number, operators[number].uid, batch, infos, read)
-
-    return [source_at(number) for number in numbers]
-
-
-_Planned = tuple[str, StateView, Callable[[], DataFrame]]
-
-
-def _plan(sources: list[_Source], prefix: str, states: tuple[str, ...] | None) -> list[_Planned]:
+def _plan(
+    sources: Sequence[StateSource], prefix: str, states: tuple[str, ...] | None
+) -> list[_Planned]:
     """Name the views.
 
     Raises:
         UnknownStateError: No operator has a state of that name.
     """
     planned: list[_Planned] = []
-    every = [info for source in sources for info in source.infos]
+    described = [describe_states(each.record, each.operator_id) for each in sources]
     for name in states or ():
-        state_of(every, name, sources[0].where)
-    for source in sources:
+        state_of(chain.from_iterable(described), name, sources[0].where)
+    for source, infos in zip(sources, described):
+        uid, number = source.record.identity.name, source.operator_id
         chosen: list[StateInfo | None] = [
-            info for info in source.infos if states is None or info.name in states
+            info for info in infos if states is None or info.name in states
         ]
         if states is None:
             chosen.append(None)
         for info in chosen:
-            state = None if info is None else info.name
-            parts = [prefix, *([source.uid] if len(sources) > 1 else []), state or _TIMERS]
-            name = "_".join(parts)
-            kind = _TIMERS if info is None else info.kind
-            view = StateView(
-                name if _PLAIN.fullmatch(name) else quote(name),
-                *(source.operator_id, source.uid, state, kind, (), source.batch_id),
-            )
-            planned.append((name, view, _reader_of(source, info)))
+            state, kind = (None, _TIMERS) if info is None else (info.name, info.kind)
+            name = "_".join([prefix, *([uid] if len(sources) > 1 else []), state or _TIMERS])
+            view = StateView(name, number, uid, state, kind, (), source.batch_id)
+            planned.append((view, source, info))
     return planned
-
-
-def _reader_of(source: _Source, info: StateInfo | None) -> Callable[[], DataFrame]:
-    return lambda: source.read(info)
 
 
 def _refuse_collisions(planned: list[_Planned]) -> None:
@@ -299,13 +217,14 @@ def _refuse_collisions(planned: list[_Planned]) -> None:
     Raises:
         DeclarationValueError: Two views would have one name.
     """
-    counts = Counter(name.lower() for name, _, _ in planned)
+    views = [view for view, _, _ in planned]
+    counts = Counter(view.view.lower() for view in views)
     for name, count in counts.items():
         if count > 1:
             owners = [
                 f"{'the timers' if view.state is None else f'state {view.state!r}'} of {view.uid!r}"
-                for each, view, _ in planned
-                if each.lower() == name
+                for view in views
+                if view.view.lower() == name
             ]
             msg = f"views must have different names, got {name!r} for {' and '.join(owners)}"
             raise DeclarationValueError(

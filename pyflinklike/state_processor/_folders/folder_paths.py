@@ -22,7 +22,7 @@ import os
 import shutil
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
@@ -34,11 +34,14 @@ __all__ = [
     "FolderPath",
     "Listed",
     "RemotePath",
+    "compact",
     "local_path",
     "read_file",
     "read_json",
     "remove_folder",
     "rename_durably",
+    "seal",
+    "unseal",
     "write_json",
 ]
 
@@ -287,13 +290,12 @@ def write_json(path: FolderPath, contents: dict[str, Any]) -> None:
     Raises:
         SparkSetupError: Another run writes the file, too.
     """
-    text = _text(contents)
-    checked = _text({**contents, "checksum": zlib.crc32(text.encode())})
+    text = seal(contents)
     if isinstance(path, RemotePath):
-        path.put(checked.encode())
+        path.put(text.encode())
         return
     hidden = path.with_name(f".{path.name}.new")
-    hidden.write_text(checked, encoding="utf-8")
+    hidden.write_text(text, encoding="utf-8")
     rename_durably(hidden, path)
 
 
@@ -350,27 +352,37 @@ def read_json(path: FolderPath) -> dict[str, Any] | None:
         CorruptStateError: The file is damaged.
     """
     try:
-        contents = json.loads(path.read_bytes())
-        checksum = contents.pop("checksum")
+        contents = unseal(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise _damage_error(path) from error
-    if checksum != zlib.crc32(_text(contents).encode()):
-        raise _damage_error(path)
-    found: dict[str, Any] = contents
-    return found
+    if contents is None:
+        raise CorruptStateError(
+            "a job's folder must have its files as they were written, got a damaged one, "
+            f"{str(path)!r}; restore the folder from a copy, or begin anew with another "
+            "execution.checkpointing.dir"
+        )
+    return contents
 
 
-def _damage_error(path: FolderPath) -> CorruptStateError:
-    return CorruptStateError(
-        f"a job's folder must have its files as they were written, got a damaged one, {str(path)!r}; "
-        "restore the folder from a copy, or begin anew with another execution.checkpointing.dir"
-    )
+def seal(fields: Mapping[str, Any]) -> str:
+    """Return an object as JSON, with a checksum of itself."""
+    whole = {**fields, "checksum": zlib.crc32(compact(fields))}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
-def _text(contents: dict[str, Any]) -> str:
-    return json.dumps(contents, sort_keys=True)
+def unseal(text: str | bytes) -> dict[str, Any] | None:
+    """Return the object that `seal` wrote, or None for any other text."""
+    try:
+        fields: dict[str, Any] = json.loads(text)
+        checksum = fields.pop("checksum", None)
+    except (ValueError, AttributeError, TypeError):
+        return None
+    return fields if checksum == zlib.crc32(compact(fields)) else None
+
+
+def compact(fields: Mapping[str, Any]) -> bytes:
+    """Write an object in the one form that its checksum is computed from."""
+    return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
 
 def local_path(path: str) -> Path:

@@ -14,7 +14,10 @@ A program of Spark Connect has no JVM, so it reaches no such files.
 
 from __future__ import annotations
 
+import io
+import os
 import re
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +25,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from pyflinklike.errors import SparkSetupError
@@ -32,7 +37,14 @@ from pyflinklike.state_processor._folders.folder_paths import (
     local_path,
 )
 
-__all__ = ["HadoopFiles", "folder_path", "for_spark", "is_remote_address", "temporary_folder"]
+__all__ = [
+    "HadoopFiles",
+    "folder_path",
+    "for_spark",
+    "is_remote_address",
+    "temporary_folder",
+]
+
 
 _UPLOADS = "fs.capability.outputstream.abortable"
 """Hadoop's name for the ability to abort an upload: a new file appears only when it is closed."""
@@ -95,8 +107,8 @@ def for_spark(path: FolderPath) -> str:
     return f"file://{path}" if isinstance(path, Path) else str(path)
 
 
-class HadoopFiles:
-    """A file system of Hadoop.
+class HadoopFiles(fs.FileSystemHandler):  # type: ignore[misc]
+    """A file system of Hadoop.  Arrow can use it, too, but only for what savepoints need.
 
     Args:
         spark: A session that has a JVM.
@@ -134,7 +146,7 @@ class HadoopFiles:
         """Create a file that appears when it is whole; return its time, or None if it exists already."""
         try:
             if self._takes_uploads:
-                self._write(path, contents, replaces=False)
+                self.write(path, contents, replaces=False)
             else:
                 self._write_and_rename(path, contents, newer_than)
         except FileExistsError:
@@ -145,7 +157,7 @@ class HadoopFiles:
         folder, _, name = path.rpartition("/")
         hidden = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
         try:
-            self._write(hidden, contents, replaces=True)
+            self.write(hidden, contents, replaces=True)
             # Spark's file source takes files in the order of their times.
             if self._time_of(hidden) <= newer_than:
                 with _errors_of(path):
@@ -160,7 +172,12 @@ class HadoopFiles:
         with _errors_of(path):
             return int(self._files.getFileStatus(self._path(path)).getModificationTime())
 
-    def _write(self, path: str, contents: bytes, *, replaces: bool) -> None:
+    def write(self, path: str, contents: bytes, *, replaces: bool) -> None:
+        """Write a file.
+
+        Raises:
+            FileExistsError: There is a file already, and it must not be replaced.
+        """
         # If a write fails, the stream stays open: closing it would complete the upload of a part.
         with _errors_of(path):
             stream = self._files.create(self._path(path), replaces)
@@ -187,14 +204,6 @@ class HadoopFiles:
         except FileNotFoundError:
             return []
 
-    def status(self, path: str) -> Listed | None:
-        """Return the entry of a path in its folder, or None if it does not exist."""
-        try:
-            with _errors_of(path):
-                return _entry_of(self._files.getFileStatus(self._path(path)))
-        except FileNotFoundError:
-            return None
-
     def make_folder(self, path: str) -> None:
         """Make a folder and those above it, if they are not there."""
         with _errors_of(path):
@@ -210,40 +219,98 @@ class HadoopFiles:
         with _errors_of(path):
             self._files.deleteOnExit(self._path(path))
 
-    def rename(self, path: str, other: str) -> None:
-        """Rename a file or folder to a path that does not exist.
-
-        Raises:
-            OSError: The file system did not rename it.
-        """
-        with _errors_of(path):
-            is_done = self._files.rename(self._path(path), self._path(other))
-        if not is_done:
-            msg = f"{path}: it was not renamed to {other}"
-            raise OSError(msg)
-
-    def copy_here(self, path: str, local: str) -> None:
-        """Copy a file to a path on this machine.
-
-        Raises:
-            FileNotFoundError: The file does not exist.
-        """
-        with _errors_of(path):
-            here = self._path(f"file://{local}")
-            self._files.copyToLocalFile(False, self._path(path), here, True)
-
-    def copy_there(self, local: str, path: str) -> None:
-        """Copy a file from this machine, and replace the file at the path."""
-        with _errors_of(path):
-            here = self._path(f"file://{local}")
-            self._files.copyFromLocalFile(False, True, here, self._path(path))
-
     def plain(self, address: str) -> str:
         """Return an address without its scheme and authority."""
         return str(self._path(address).toUri().getPath())
 
     def _path(self, path: str) -> Any:
         return self._hadoop.Path(path)
+
+    # What Arrow calls.  It refuses a handler without one of these methods.
+
+    def get_type_name(self) -> str:
+        """Return the name of the kind of file system."""
+        return "hadoop"
+
+    def normalize_path(self, path: str) -> str:
+        """Return the path itself."""
+        return path
+
+    def get_file_info(self, paths: list[str]) -> list[Any]:
+        """Describe files and folders, also those that do not exist."""
+        return [self._info_of(path) for path in paths]
+
+    def _info_of(self, path: str) -> Any:
+        try:
+            with _errors_of(path):
+                return _info(path, _entry_of(self._files.getFileStatus(self._path(path))))
+        except FileNotFoundError:
+            return fs.FileInfo(path, fs.FileType.NotFound)
+
+    def get_file_info_selector(self, selector: Any) -> list[Any]:
+        """Describe the entries of a folder."""
+        folder = selector.base_dir
+        return [_info(f"{folder}/{each.name}", each) for each in self.entries(folder)]
+
+    def create_dir(self, path: str, recursive: bool) -> None:  # noqa: ARG002 - Arrow's
+        """Make a folder and those above it, if they are not there."""
+        self.make_folder(path)
+
+    delete_dir = delete_file = delete
+
+    def move(self, src: str, dest: str) -> None:
+        """Rename a file or folder to a path that does not exist.
+
+        Raises:
+            OSError: The file system did not rename it.
+        """
+        with _errors_of(src):
+            is_done = self._files.rename(self._path(src), self._path(dest))
+        if not is_done:
+            msg = f"{src}: it was not renamed to {dest}"
+            raise OSError(msg)
+
+    def open_input_file(self, path: str) -> Any:
+        """Open a file to read it."""
+        descriptor, local = tempfile.mkstemp(prefix="pyflinklike-")
+        os.close(descriptor)
+        try:
+            # Bytes come slowly through py4j, so Java copies the file to a local disk.
+            with _errors_of(path):
+                here = self._path(f"file://{local}")
+                self._files.copyToLocalFile(False, self._path(path), here, True)
+            return pa.OSFile(local)
+        finally:
+            os.unlink(local)  # the open file stays until it is closed
+
+    open_input_stream = open_input_file
+
+    def open_output_stream(self, path: str, metadata: Any) -> Any:  # noqa: ARG002 - Arrow's
+        """Open a small file to write it."""
+        return pa.PythonFile(_Written(self, path), mode="w")
+
+    def _refuse(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+    delete_dir_contents = delete_root_dir_contents = copy_file = open_append_stream = _refuse
+
+
+class _Written(io.BytesIO):
+    """A small file, which Hadoop gets when it is closed."""
+
+    def __init__(self, files: HadoopFiles, path: str) -> None:
+        super().__init__()
+        self._files, self._path = files, path
+
+    def close(self) -> None:
+        if not self.closed:
+            self._files.write(self._path, self.getvalue(), replaces=True)
+        super().close()
+
+
+def _info(path: str, entry: Listed) -> Any:
+    kind = fs.FileType.Directory if entry.is_folder else fs.FileType.File
+    return fs.FileInfo(path, kind, size=None if entry.is_folder else entry.size)
 
 
 def _entry_of(found: Any) -> Listed:

@@ -4,7 +4,8 @@
 **Checking.**  A state store may lose data without an error: if Spark reads a damaged file up to the
 damage, it looks like a shorter one.  So a reader compares what it finds with the registry.  Each
 key group of the registry must be there, and no other.  The head of each must have the time at
-which, by the registry, the group last had records.
+which, by the registry, the group last had records.  `GroupChecker` goes on after damage, and reports
+all of it.
 
 **Merging.**  A savepoint in bytes is the state of all key groups as one self-contained segment; the
 snapshot of a harness has the same form.  `merge` copies the sections of all logs undecoded.  That
@@ -15,10 +16,14 @@ Only a store's notes (`Declaration.is_mark`) are in every group: one of these is
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from pyflinklike._changelog.entry_codec import decode_entries
-from pyflinklike._changelog.log_storage import Head
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyflinklike._changelog.entry_codec import decode_entries, rows_in
+from pyflinklike._changelog.log_storage import HEAD_AT, Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
     REGISTRY_AT,
@@ -27,18 +32,33 @@ from pyflinklike._changelog.operator_record import (
     OperatorRecord,
     is_of_state,
 )
-from pyflinklike._changelog.segment_chain import read_chain, refusal_of_shared, sections_of
-from pyflinklike._changelog.segments import MAX_BYTES, Declaration, Section, Segment
-from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.state.table import LAYOUT, Shape, TableSpec
+from pyflinklike._changelog.segment_chain import (
+    read_chain,
+    refusal_of_shared,
+    sections_of,
+    segment_name,
+)
+from pyflinklike._changelog.segments import MAX_BYTES, Declaration, Section, Segment, read_segment
+from pyflinklike._changelog.stored_table import StoredTable, codes_of, last_of_each, numbers, replay
+from pyflinklike._clock import TimeDomain
+from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
+from pyflinklike.state.table import LAYOUT, RESERVED_PREFIX, Shape, TableSpec
+from pyflinklike.state.timer_agenda import timers_table
+from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.state_infos import declaration_of
+from pyflinklike.state_processor._logs.state_rows import GroupTables
 from pyflinklike.types import Types
 from pyflinklike.types.catalog import type_of
 
 __all__ = [
+    "Checked",
+    "Finding",
+    "GroupChecker",
+    "StoredKeys",
     "check_groups",
     "check_head",
     "check_log",
-    "check_logs",
+    "head_of",
     "merge",
     "read_log",
     "record_and_registry",
@@ -65,31 +85,6 @@ def record_and_registry(
     return record, KeyGroupRegistry.from_bytes(blobs[REGISTRY_AT], where)
 
 
-def check_logs(
-    record: OperatorRecord,
-    registry: KeyGroupRegistry,
-    groups: Mapping[int, tuple[Head, Mapping[int, bytes]]],
-    where: str,
-) -> dict[str, list[Segment]]:
-    """Read the segments of all key groups that count, by the name of each group for messages.
-
-    Args:
-        record: Record of the operator.
-        registry: The key groups of the operator.
-        groups: Head and segments of each key group, by index.
-        where: Name of the operator, for messages.
-
-    Raises:
-        CorruptStateError: Something is missing, surplus, or belongs to another operator.
-    """
-    check_groups(registry, groups, where)
-    logs = {}
-    for index, (head, segments) in groups.items():
-        name = f"{where}, key group {index}"
-        logs[name] = check_log(record.identity, registry.served_at[index], head, segments, name)
-    return logs
-
-
 def check_groups(registry: KeyGroupRegistry, groups: Collection[int], where: str) -> None:
     """Refuse key groups that are not exactly the ones in the registry.
 
@@ -110,27 +105,39 @@ def check_groups(registry: KeyGroupRegistry, groups: Collection[int], where: str
         raise CorruptStateError(f"{msg}; go back to a checkpoint")
 
 
+def head_of(blobs: Mapping[int, bytes], where: str) -> Head:
+    """Read the head of a key group.
+
+    Args:
+        blobs: The blobs of the group by sequence number.
+        where: Name of the group, for messages.
+
+    Raises:
+        CorruptStateError: The head is missing or damaged.
+    """
+    if HEAD_AT not in blobs:
+        msg = f"{where}: a key group must have a head, got none; go back to a checkpoint"
+        raise CorruptStateError(msg)
+    return Head.from_bytes(blobs[HEAD_AT], where)
+
+
 def check_log(
-    identity: OperatorIdentity,
-    served_at: int,
-    head: Head,
-    segments: Mapping[int, bytes],
-    where: str,
+    identity: OperatorIdentity, served_at: int, blobs: Mapping[int, bytes], where: str
 ) -> list[Segment]:
     """Read the segments of one key group that count.
 
     Args:
         identity: Identity in the operator's record.
         served_at: Time in the registry at which the key group last had records, in ms.
-        head: Head of the key group, which is checked, too.
-        segments: Blobs by sequence number; there may be more than count.
+        blobs: The blobs of the group by sequence number; there may be more than count.
         where: Name of the group, for messages.
 
     Raises:
-        CorruptStateError: Something is missing, or belongs to another operator.
+        CorruptStateError: Something is missing or damaged, or belongs to another operator.
     """
+    head = head_of(blobs, where)
     check_head(head, identity, served_at, where)
-    return read_log(head, segments, where)
+    return read_log(head, blobs, where)
 
 
 def check_head(head: Head, identity: OperatorIdentity, served_at: int, where: str) -> None:
@@ -288,3 +295,235 @@ def refuse_pickles(logs: Mapping[str, Iterable[Segment]]) -> None:
                     "checkpoint's writer, whose pickles run code when the savepoint is restored"
                 )
                 raise IncompatibleStateError(msg)
+
+
+# All the damage that can be found, not only the first
+
+
+_DOMAINS = {timers_table(domain): domain for domain in TimeDomain}
+
+
+@attrs.frozen
+class Finding:
+    """Damage that a check has found.
+
+    Args:
+        part: The damaged part: "record", "registry", "head", "segment", "chain", "counts",
+            "states", "values", "keys", "timers", "batch", "manifest" or "file".
+        message: The place, the rule, and the contents that break the rule.
+    """
+
+    part: str
+    message: str
+
+
+@attrs.frozen
+class Checked:
+    """The amount that was checked.
+
+    Args:
+        key_groups: The number of key groups of a checkpoint.
+        segments: The number of segments in their logs.
+        entries: The number of rows in these, older writes included; or in the files of a savepoint.
+        files: The number of files of a savepoint.
+        batches: The number of micro-batches of a checkpoint.
+        left_out: The parts that could not be checked, each with the reason.
+    """
+
+    key_groups: int = 0
+    segments: int = 0
+    entries: int = 0
+    files: int = 0
+    batches: int = 0
+    left_out: tuple[str, ...] = ()
+
+    def __add__(self, other: Checked) -> Checked:
+        return Checked(*(a + b for a, b in zip(attrs.astuple(self), attrs.astuple(other))))
+
+
+@attrs.frozen
+class GroupChecker:
+    """Check key groups of an operator; a checker is pickled for the workers that do so.
+
+    Args:
+        record: The record of the operator.
+        served_at: When each key group last had records, in ms, by the registry.
+        wanted_call: Takes the first timer of each domain, and returns the time in ms at which the
+            host must call the group at the latest, or None.  None skips this check.
+    """
+
+    record: OperatorRecord
+    served_at: Mapping[int, int]
+    wanted_call: Callable[[Mapping[TimeDomain, int]], int | None] | None = None
+
+    def check(
+        self, index: int, blobs: Mapping[int, bytes], where: str
+    ) -> tuple[list[Finding], Checked, Head | None]:
+        """Return all damage of a key group, the amount that was checked, and the head.
+
+        Args:
+            index: The index of the group.
+            blobs: The blobs of the group by sequence number.
+            where: The name of the group, for messages.
+
+        Returns:
+            The head is None if it cannot be read, or if the registry lacks the group.
+        """
+        segments = {at: blob for at, blob in blobs.items() if at >= 0}
+        found = list(self._unreadable(segments, where))
+        head, entries = None, 0
+        if index not in self.served_at:
+            msg = f"{where}: a key group must be in the operator's registry, got one that is not"
+            return [*found, Finding("registry", msg)], Checked(1, len(segments)), None
+        try:
+            head = head_of(blobs, where)
+        except CorruptStateError as error:
+            found.append(Finding("head", str(error)))
+        else:
+            found += _find_unnamed(head, segments, where)
+            try:
+                check_head(head, self.record.identity, self.served_at[index], where)
+                log = read_log(head, segments, where)
+            except CorruptStateError as error:
+                # A damaged segment was found before, and breaks the chain as well: report it once.
+                if all(each.message != str(error) for each in found):
+                    found.append(Finding("chain", str(error)))
+            else:
+                more, entries = self._contents(head, log, segments, where)
+                found += more
+        return found, Checked(1, len(segments), entries), head
+
+    def _unreadable(self, segments: Mapping[int, bytes], where: str) -> Iterator[Finding]:
+        for sequence, blob in sorted(segments.items()):
+            try:
+                read_segment(blob, segment_name(where, sequence))
+            except (CorruptStateError, IncompatibleStateError) as error:
+                yield Finding("segment", str(error))
+
+    def _contents(
+        self, head: Head, log: list[Segment], segments: Mapping[int, bytes], where: str
+    ) -> tuple[list[Finding], int]:
+        try:
+            tables = GroupTables.of(log, where).sections
+            rows = sum(rows_in(each, where) for some in tables.values() for each in some)
+        except CorruptStateError as error:
+            return [Finding("values", str(error))], 0
+        found = list(_counts(head, rows, segments, where))
+        earliest: dict[TimeDomain, int] = {}
+        for name, sections in tables.items():
+            more, entries = self._table(name, sections, where)
+            found += more
+            if name in _DOMAINS and entries is not None and entries.num_rows:
+                earliest[_DOMAINS[name]] = pc.min(entries.column("user_key")).as_py()
+        return [*found, *self._lost_timers(head, earliest, where)], rows
+
+    def _table(
+        self, name: str, sections: list[Section], where: str
+    ) -> tuple[list[Finding], pa.Table | None]:
+        """Return the damage of a table, and its entries if they can be read."""
+        stored = sections[-1].declaration
+        found = []
+        try:
+            if name in self.record.states:
+                stored.check_types(declaration_of(self.record, name))
+        except IncompatibleStateError as error:
+            found.append(Finding("states", f"{where}, as the record has it: {error}"))
+        try:
+            entries = replay(StoredTable(stored), sections, where)
+            entries.validate(full=True)
+        except (CorruptStateError, IncompatibleStateError) as error:
+            return [*found, Finding("values", str(error))], None
+        except pa.ArrowException as error:
+            msg = f"{where}, state {name!r}: columns must hold values of their types, got {error}"
+            return [*found, Finding("values", msg)], None
+        return found, entries
+
+    def _lost_timers(
+        self, head: Head, earliest: Mapping[TimeDomain, int], where: str
+    ) -> Iterator[Finding]:
+        wanted = None if self.wanted_call is None else self.wanted_call(earliest)
+        if wanted is not None and (head.wake_at is None or head.wake_at > wanted):
+            first = ", ".join(f"{at} ({domain.name.lower()})" for domain, at in earliest.items())
+            msg = (
+                f"{where}: its first timers are due at {first}, so its head must ask for a call at "
+                f"{wanted} ms or before, got {head.wake_at}"
+            )
+            yield Finding("timers", msg)
+
+
+def _find_unnamed(head: Head, segments: Mapping[int, bytes], where: str) -> Iterator[Finding]:
+    beside = sorted(set(segments) - set(range(head.first_sequence, head.next_sequence)))
+    if beside:
+        msg = (
+            f"{where}: only segments {head.first_sequence} to {head.next_sequence - 1}, which the "
+            f"head names, must be there, got {beside} besides"
+        )
+        yield Finding("segment", msg)
+
+
+def _counts(head: Head, rows: int, segments: Mapping[int, bytes], where: str) -> Iterator[Finding]:
+    size = sum(len(segments[at]) for at in range(head.first_sequence, head.next_sequence))
+    counted, there = (head.log_entries, head.log_bytes), (rows, size)
+    if counted != there:
+        msg = (
+            f"{where}: the head counts {counted[0]} entries in {counted[1]} bytes, and the log must "
+            f"have as many, got {there[0]} in {there[1]}"
+        )
+        yield Finding("counts", msg)
+
+
+@attrs.frozen
+class StoredKeys:
+    """Reads the keys of key groups; it is pickled for the workers that run it."""
+
+    record: OperatorRecord
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the rows: key columns, a state that has entries of the key, key group.
+
+        Raises:
+            IncompatibleStateError: The keys are of a type that cannot be read.
+        """
+        fields = KeyColumns.of(self.record).fields
+        return pa.schema(
+            [*fields, pa.field("state", pa.string()), pa.field("key_group", pa.int32())]
+        )
+
+    def read(self, index: int, blobs: Mapping[int, bytes], where: str) -> Iterator[pa.RecordBatch]:
+        """Return the keys of one key group; keys of a damaged head or table are left out.
+
+        Args:
+            index: The index of the group.
+            blobs: The blobs of the group by sequence number.
+            where: The name of the group, for messages.
+        """
+        # `GroupChecker` reports damage; here only keys that can be read count.
+        try:
+            log = read_log(head_of(blobs, where), blobs, where)
+            tables = GroupTables.of(log, where)
+        except PyflinklikeError:
+            return
+        columns = KeyColumns.of(self.record)
+        for name, sections in tables.sections.items():
+            declaration = sections[-1].declaration
+            if declaration.per_group:
+                continue
+            try:
+                entries = tables.entries(StoredTable(declaration))
+                keys = columns.show(_distinct(entries.column("key").combine_chunks()))
+            except (PyflinklikeError, pa.ArrowException):
+                continue
+            what = "timers" if name.startswith(RESERVED_PREFIX) else f"state {name!r}"
+            rows = len(keys[0])
+            arrays = [
+                *keys,
+                pa.repeat(pa.scalar(what), rows),
+                pa.repeat(pa.scalar(index, pa.int32()), rows),
+            ]
+            yield from pa.table(arrays, schema=self.schema).to_batches()
+
+
+def _distinct(keys: pa.Array) -> pa.Array:
+    codes = codes_of([keys], len(keys))
+    return keys.take(last_of_each(codes, numbers(len(keys))).drop_null())

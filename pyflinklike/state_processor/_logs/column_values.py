@@ -19,7 +19,8 @@ equal keys have one form.  No value is unpickled.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -96,20 +97,37 @@ def show_column(column: Any, declared: TypeInformation, *, saved: bool = False) 
         return _instants(column)
     if isinstance(declared, TimeTypeInfo):
         return column.cast(pa.string())
+    return _convert_parts(column, declared, kind, partial(show_column, saved=saved))
+
+
+def _convert_parts(
+    column: Any,
+    declared: TypeInformation,
+    kind: Any,
+    convert: Callable[[Any, TypeInformation], Any],
+    names: Sequence[str] | None = None,
+) -> Any:
+    """Convert the parts of a column of lists, maps or rows.
+
+    Args:
+        column: The column, of one of these types.
+        declared: The type of its values.
+        kind: The Arrow type of the result.
+        convert: Converts a part, whose type it gets.
+        names: The names of a row's fields in `column`; None takes the fields by their positions.
+    """
     column = _unslice(column)
     mask = column.is_null() if column.null_count else None
     if isinstance(declared, ListTypeInfo):
-        parts = show_column(column.values, declared.elem_type, saved=saved)
+        parts = convert(column.values, declared.elem_type)
         return pa.ListArray.from_arrays(column.offsets, parts, type=kind, mask=mask)
     if isinstance(declared, MapTypeInfo):
-        keys = show_column(column.keys, declared._key_type_info, saved=saved)
-        items = show_column(column.items, declared._value_type_info, saved=saved)
+        keys = convert(column.keys, declared._key_type_info)
+        items = convert(column.items, declared._value_type_info)
         return pa.MapArray.from_arrays(column.offsets, keys, items, type=kind, mask=mask)
     assert isinstance(declared, TupleTypeInfo)
-    parts = [
-        show_column(column.field(at), each, saved=saved)
-        for at, each in enumerate(declared.field_types)
-    ]
+    types = declared.field_types
+    parts = [convert(column.field(at), each) for at, each in zip(names or range(len(types)), types)]
     return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
 
 
@@ -212,37 +230,25 @@ def _refuse_nulls(column: Any, declared: TypeInformation, *, optional: bool) -> 
 
 
 def _store(column: Any, declared: TypeInformation) -> Any:
-    column = _unslice(column)
     if isinstance(declared, InstantTypeInfo):
         return _store_instants(column, declared)
     if isinstance(declared, TimeTypeInfo):
-        texts = column.to_pylist()
-        times = [each and dt.time.fromisoformat(each) for each in texts]
+        times = [each and dt.time.fromisoformat(each) for each in column.to_pylist()]
         return pa.array(times, declared.arrow_type)
-    mask = column.is_null() if column.null_count else None
-    if isinstance(declared, ListTypeInfo):
-        parts = _store(column.values, declared.elem_type)
-        return pa.ListArray.from_arrays(column.offsets, parts, type=declared.arrow_type, mask=mask)
-    if isinstance(declared, MapTypeInfo):
-        keys = _store(column.keys, declared._key_type_info)
-        items = _store(column.items, declared._value_type_info)
-        return pa.MapArray.from_arrays(
-            column.offsets, keys, items, type=declared.arrow_type, mask=mask
-        )
     if isinstance(declared, TupleTypeInfo) and declared.field_types:
+        # A user who edits rows may bring their fields into another order.
         names = field_names(declared)
-        parts = [
-            _store(column.field(name), each) for name, each in zip(names, declared.field_types)
-        ]
-        return pa.StructArray.from_arrays(parts, fields=list(declared.arrow_type), mask=mask)
+        return _convert_parts(column, declared, declared.arrow_type, _store, names)
+    if isinstance(declared, (ListTypeInfo, MapTypeInfo)):
+        return _convert_parts(column, declared, declared.arrow_type, _store)
     return column.cast(declared.arrow_type)
 
 
 def _store_instants(column: Any, declared: InstantTypeInfo) -> Any:
     if pa.types.is_struct(column.type):
         return column.cast(declared.arrow_type)
-    micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-    million = pa.scalar(1_000_000, pa.int64())
+    micros = column.cast(TIMESTAMP).cast(pa.int64())
+    million = pa.scalar(_MICROS, pa.int64())
     quotients = pc.divide(micros, million)
     below = pc.less(micros, pc.multiply(quotients, million)).cast(pa.int64())
     seconds = pc.subtract(quotients, below)

@@ -1,35 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readers of a checkpoint, one key group at a time, from any host's log.
 
-They give the entries of a state, the timers, the keys that have entries, or one row for each key
-with a column for each state, as the SQL connector of Flink's State Processor API does.
+They give the entries of a state, the timers, or one row for each key with a column for each state,
+as the SQL connector of Flink's State Processor API does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike._changelog.damage import decoding
-from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorRecord
-from pyflinklike._changelog.segment_chain import sections_of
-from pyflinklike._changelog.segments import Section, Segment
+from pyflinklike._changelog.segments import Segment
 from pyflinklike._changelog.stored_table import (
     StoredTable,
     codes_of,
     last_of_each,
     numbers,
-    replay,
 )
 from pyflinklike._clock import TimeDomain
-from pyflinklike.errors import PyflinklikeError
-from pyflinklike.state.table import RESERVED_PREFIX
-from pyflinklike.state_processor._logs.checkpoint_logs import read_log
 from pyflinklike.state_processor._logs.column_values import (
     TIMESTAMP,
     BatchClock,
@@ -39,10 +32,11 @@ from pyflinklike.state_processor._logs.column_values import (
     type_to_show,
 )
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_infos import timers_of
+from pyflinklike.state_processor._logs.state_infos import describe_states, timers_of
 from pyflinklike.state_processor._logs.state_rows import (
     EXPIRING,
     STREAM_TIME,
+    GroupTables,
     StateRows,
     find_retained,
     stream_times,
@@ -53,9 +47,8 @@ __all__ = [
     "GroupReader",
     "GroupStateReader",
     "KeyedReader",
-    "StoredKeys",
     "TimersReader",
-    "sections_by_table",
+    "savepoint_readers",
 ]
 
 
@@ -74,14 +67,6 @@ class GroupReader(Protocol):
             log: The segments of the group, checked and in order.
             where: The name of the group, for messages.
         """
-
-
-def sections_by_table(log: Iterable[Segment], where: str) -> dict[str, list[Section]]:
-    """Return the sections of a log by the names of their tables, in order."""
-    tables: dict[str, list[Section]] = {}
-    for section in sections_of(log, where):
-        tables.setdefault(section.declaration.name, []).append(section)
-    return tables
 
 
 def with_keys(entries: pa.Table, wanted: Any) -> pa.Table:
@@ -124,50 +109,42 @@ class GroupStateReader:
         """Return the entries of one key group."""
         if self.only is not None and index != self.only:
             return
-        tables = sections_by_table(log, where)
-        name = self.rows.info.name
+        tables, name = GroupTables.of(log, where), self.rows.info.name
         if name not in tables:
             return
-        entries = replay(self.rows.table, tables[name], where)
-        with decoding(f"{where}, state {name!r}", "must hold entries as a function writes them"):
-            rows = self._rows_of(entries, index, tables, where)
+        entries = tables.entries(self.rows.table)
+        with tables.guard(f"state {name!r}"):
+            rows = self._rows_of(entries, index, tables)
         yield rows
 
-    def _rows_of(
-        self, entries: pa.Table, index: int, tables: Mapping[str, list[Section]], where: str
-    ) -> pa.Table:
+    def _rows_of(self, entries: pa.Table, index: int, tables: GroupTables) -> pa.Table:
         if self.wanted is not None and not self.rows.declaration.per_group:
             entries = with_keys(entries, self.wanted)
         if not self.expired and self.clock is not None:
-            entries = alive_of(self.rows, entries, tables, self.clock, where)
+            entries = alive_of(self.rows, entries, tables, self.clock)
         if self.rows.saved and self.rows.info.kind in EXPIRING:
             clock = self.clock or BatchClock(0)
-            times = stream_times(self.rows, entries, tables, clock, where)
+            times = stream_times(self.rows, entries, tables, clock)
             entries = entries.append_column(STREAM_TIME, times)
         return self.rows.of_entries(entries, index, self.clock)
 
 
 def alive_of(
-    rows: StateRows,
-    entries: pa.Table,
-    tables: Mapping[str, list[Section]],
-    clock: BatchClock,
-    where: str,
+    rows: StateRows, entries: pa.Table, tables: GroupTables, clock: BatchClock
 ) -> pa.Table:
     """Return the entries that a function would see at a time.
 
     Args:
         rows: The description of the state's rows.
         entries: The entries of one key group.
-        tables: All sections of the group, by table.
+        tables: All tables of the group.
         clock: The time at which a function would read them.
-        where: The name of the group, for messages.
     """
     if rows.info.ttl is not None:
         stamps = entries.column("stamp").combine_chunks()
         return entries.filter(are_alive(stamps, rows.info.ttl, clock))
     if rows.info.kind in EXPIRING:
-        return entries.filter(find_retained(rows, entries, tables, clock, where))
+        return entries.filter(find_retained(rows, entries, tables, clock))
     return entries
 
 
@@ -198,12 +175,12 @@ class TimersReader:
 
     def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
         """Return the timers of one key group."""
-        tables = sections_by_table(log, where)
+        tables = GroupTables.of(log, where)
         for domain in TimeDomain:
             declaration = timers_of(self.record, domain)
             if declaration.name in tables:
-                timers = replay(StoredTable(declaration), tables[declaration.name], where)
-                with decoding(f"{where}, timers", "must hold timers as a function registers them"):
+                timers = tables.entries(StoredTable(declaration))
+                with tables.guard("timers", "must hold timers as a function registers them"):
                     of_domain = self._of(timers, domain, declaration.namespace, index)
                 yield of_domain
 
@@ -223,63 +200,20 @@ class TimersReader:
         return pa.table(columns, schema=self.schema)
 
 
-@attrs.frozen
-class StoredKeys:
-    """Reads the keys of key groups; it is pickled for the workers that run it."""
+def savepoint_readers(
+    record: OperatorRecord, first: int | None
+) -> Iterator[tuple[str | None, GroupStateReader | TimersReader]]:
+    """Yield a reader of each state of a savepoint, behind its name, and last of the timers.
 
-    record: OperatorRecord
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the rows: key columns, a state that has entries of the key, key group.
-
-        Raises:
-            IncompatibleStateError: The keys are of a type that cannot be read.
-        """
-        fields = KeyColumns.of(self.record).fields
-        return pa.schema(
-            [*fields, pa.field("state", pa.string()), pa.field("key_group", pa.int32())]
-        )
-
-    def read(
-        self, index: int, head: Head, blobs: Mapping[int, bytes], where: str
-    ) -> Iterator[pa.RecordBatch]:
-        """Return the keys of one key group; keys of a damaged table are left out.
-
-        Args:
-            index: The index of the group.
-            head: The head of the group.
-            blobs: The stored segments by sequence number.
-            where: The name of the group, for messages.
-        """
-        # `GroupChecker` reports damage; here only keys that can be read count.
-        try:
-            tables = sections_by_table(read_log(head, blobs, where), where)
-        except PyflinklikeError:
-            return
-        columns = KeyColumns.of(self.record)
-        for name, sections in tables.items():
-            declaration = sections[-1].declaration
-            if declaration.per_group:
-                continue
-            try:
-                entries = replay(StoredTable(declaration), sections, where)
-                keys = columns.show(_distinct(entries.column("key").combine_chunks()))
-            except (PyflinklikeError, pa.ArrowException):
-                continue
-            what = "timers" if name.startswith(RESERVED_PREFIX) else f"state {name!r}"
-            rows = len(keys[0])
-            arrays = [
-                *keys,
-                pa.repeat(pa.scalar(what), rows),
-                pa.repeat(pa.scalar(index, pa.int32()), rows),
-            ]
-            yield from pa.table(arrays, schema=self.schema).to_batches()
-
-
-def _distinct(keys: pa.Array) -> pa.Array:
-    codes = codes_of([keys], len(keys))
-    return keys.take(last_of_each(codes, numbers(len(keys))).drop_null())
+    Args:
+        record: The record of the operator.
+        first: The key group whose broadcast state is read, since all key groups have the same.
+    """
+    for info in describe_states(record, 0):
+        rows = StateRows.of(record, info, saved=True)
+        only = first if info.kind == "broadcast" else None
+        yield info.name, GroupStateReader(rows, None, only=only)
+    yield None, TimersReader(record, None)
 
 
 _JUDGED = ("stamp", "expires_at", "alive", "key_group")
@@ -312,14 +246,14 @@ class KeyedReader:
 
     def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
         """Read the keys of one key group."""
-        tables = sections_by_table(log, where)
+        tables = GroupTables.of(log, where)
         found = []
         for rows in self.states:
-            entries = replay(rows.table, tables.get(rows.info.name, []), where)
+            entries = tables.entries(rows.table)
             if self.wanted is not None:
                 entries = with_keys(entries, self.wanted)
-            with _guard_decoding(rows, where):
-                found.append(alive_of(rows, entries, tables, self.clock, where))
+            with tables.guard(f"state {rows.info.name!r}"):
+                found.append(alive_of(rows, entries, tables, self.clock))
         keys = pa.concat_arrays([each.column("key").combine_chunks() for each in found])
         codes = codes_of([keys], len(keys))
         count = len(pc.unique(codes))
@@ -330,16 +264,11 @@ class KeyedReader:
         for rows, entries in zip(self.states, found):
             mine = codes.slice(start, entries.num_rows)
             start += entries.num_rows
-            with _guard_decoding(rows, where):
+            with tables.guard(f"state {rows.info.name!r}"):
                 shown = rows.of_entries(entries, index, self.clock).combine_chunks()
             columns.append(_by_key(rows, shown, mine, count))
         columns.append(pa.repeat(pa.scalar(index, pa.int32()), count))
         yield pa.table(columns, schema=self.schema)
-
-
-def _guard_decoding(rows: StateRows, where: str) -> decoding:
-    rule = "must hold entries as a function writes them"
-    return decoding(f"{where}, state {rows.info.name!r}", rule)
 
 
 def _column(rows: StateRows) -> str:
@@ -358,13 +287,8 @@ def _struct_fields(rows: StateRows) -> list[Any]:
 
 
 def _type_of(rows: StateRows) -> Any:
-    if _is_single(rows):
-        return rows.schema.field("value").type
-    if rows.info.kind == "list" and not rows.declaration.namespace:
-        return pa.list_(rows.schema.field("value").type)
-    if rows.info.kind == "map" and not rows.declaration.namespace:
-        return pa.map_(rows.schema.field("user_key").type, rows.schema.field("value").type)
-    return pa.list_(pa.struct(_struct_fields(rows)))
+    """Return the type of a state's column: a column without keys has it, too."""
+    return _by_key(rows, rows.schema.empty_table(), pa.array([], pa.int64()), 0).type
 
 
 def _by_key(rows: StateRows, shown: pa.Table, codes: Any, count: int) -> Any:
@@ -385,16 +309,16 @@ def _by_key(rows: StateRows, shown: pa.Table, codes: Any, count: int) -> Any:
         lengths = counted.field("counts").take(at).fill_null(0)
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
     mask, offsets = pc.equal(lengths, 0), offsets.cast(pa.int32())
-    kind = _type_of(rows)
-    if pa.types.is_map(kind):
+    plain = None if rows.declaration.namespace else rows.info.kind
+    if plain == "map":
         keys, values = _array(sorted_rows, "user_key"), _array(sorted_rows, "value")
-        return pa.MapArray.from_arrays(offsets, keys, values, type=kind, mask=mask)
-    if rows.info.kind == "list" and not rows.declaration.namespace:
-        return pa.ListArray.from_arrays(offsets, _array(sorted_rows, "value"), type=kind, mask=mask)
+        return pa.MapArray.from_arrays(offsets, keys, values, mask=mask)
+    if plain == "list":
+        return pa.ListArray.from_arrays(offsets, _array(sorted_rows, "value"), mask=mask)
     fields = _struct_fields(rows)
     parts = [_array(sorted_rows, each.name) for each in fields]
     structs = pa.StructArray.from_arrays(parts, fields=fields)
-    return pa.ListArray.from_arrays(offsets, structs, type=kind, mask=mask)
+    return pa.ListArray.from_arrays(offsets, structs, mask=mask)
 
 
 def _array(table: pa.Table, name: str) -> Any:

@@ -16,7 +16,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._messages import short_repr, shown_error
-from pyflinklike.errors import IncompatibleStateError, StateValueError
+from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError, StateValueError
 from pyflinklike.state_processor._logs.column_values import show_column, store_column, type_to_show
 from pyflinklike.types import ListTypeInfo, TupleTypeInfo, TypeInformation, Types
 from pyflinklike.types.arrow_rows import to_python
@@ -47,6 +47,7 @@ __all__ = [
     "column_key_of",
     "json_of",
     "key_of",
+    "list_keys",
     "name_of",
     "time_of",
     "to_float",
@@ -248,6 +249,18 @@ def _parts(text: str) -> list[str]:
     return [*parts, text[start:]] if text else []
 
 
+def list_keys(keys: Any) -> list[Any]:
+    """Return the keys that a user gives as `keys`.
+
+    Raises:
+        DeclarationTypeError: It is a single key.
+    """
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+        msg = f"keys takes a list of keys, got {short_repr(keys)}; write keys=[...]"
+        raise DeclarationTypeError(msg)
+    return list(keys)
+
+
 # Keys and times that were typed
 
 
@@ -291,12 +304,14 @@ def key_of(text: str, columns: Sequence[tuple[str, str]]) -> Any:
         name, kind = columns[0]
         if pa.types.is_string(arrow_of(kind)) and not isinstance(given, str):
             given = text  # the digits of a name, say
-        return _key_part(given, name, kind)
+        return _part_of(given, name, kind, arrow_of(kind))
     if not isinstance(given, list) or len(given) != len(columns):
         names = [name for name, _ in columns]
         msg = f"KEY must be a JSON array with a value for each of {names}, got {short_repr(text)}"
         raise StateValueError(f"""{msg}; write it as '["ann", 3]'""")
-    return tuple(_key_part(each, name, kind) for each, (name, kind) in zip(given, columns))
+    return tuple(
+        _part_of(each, name, kind, arrow_of(kind)) for each, (name, kind) in zip(given, columns)
+    )
 
 
 def user_key_of(text: str, columns: Sequence[tuple[str, str]], signature: str) -> Any:
@@ -363,10 +378,6 @@ def _without_names(value: Any) -> Any:
     if isinstance(value, dict):
         return tuple(_without_names(each) for each in value.values())
     return value
-
-
-def _key_part(given: Any, name: str, kind: str) -> Any:
-    return _part_of(given, name, kind, arrow_of(kind))
 
 
 def _part_of(given: Any, name: str, kind: str, declared: Any) -> Any:
@@ -515,9 +526,7 @@ def time_of(text: str) -> int:
         if _WHOLE.fullmatch(text):
             found = int(text)
         else:
-            instant = dt.datetime.fromisoformat(_of_microseconds(text).replace("Z", "+00:00"))
-            zoned = instant if instant.tzinfo else instant.replace(tzinfo=dt.timezone.utc)
-            found, finer = divmod(zoned - _EPOCH, _MILLISECOND)
+            found, finer = divmod(_instant(text, is_zoned=True) - _EPOCH, _MILLISECOND)
             if finer:
                 raise _misfit(text)
         struct.pack("q", found)

@@ -17,16 +17,14 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyflinklike._changelog.damage import decoding
 from pyflinklike._changelog.entry_codec import rows_in
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.segment_chain import sections_of
 from pyflinklike._changelog.segments import Declaration, Segment, read_segment
-from pyflinklike._changelog.stored_table import replay_changes
 from pyflinklike.errors import CorruptStateError, UnknownBatchError
 from pyflinklike.state.table import CLEAR, DELETE
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.state_processor._logs.state_rows import GroupTables, StateRows
 
 __all__ = ["Commit", "GroupChanges", "SegmentsReader", "StateChanges"]
 
@@ -158,11 +156,10 @@ class StateChanges:
             index: The index of the key group.
             where: The name of both, for messages.
         """
-        name = self.rows.info.name
-        sections = [each for each in sections_of(changes, where) if each.declaration.name == name]
-        if not sections:
+        tables, name = GroupTables.of(changes, where), self.rows.info.name
+        if name not in tables:
             return
-        table = replay_changes(self.rows.table, sections, where)
+        table = tables.changes(self.rows.table)
         operations = table.column("operation")
         clears = table.filter(pc.equal(operations, CLEAR))
         if clears.num_rows:
@@ -171,7 +168,7 @@ class StateChanges:
         is_delete = pc.equal(written.column("operation"), DELETE)
         kinds = pc.if_else(is_delete, "delete", "update")
         entries = written.drop_columns(["operation"])
-        with decoding(f"{where}, state {name!r}", "must hold entries as a function writes them"):
+        with tables.guard(f"state {name!r}"):
             shown = self.rows.of_entries(entries, index, BatchClock(0))
         yield self._with(shown, batch_id, kinds)
 

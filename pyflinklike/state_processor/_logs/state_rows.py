@@ -11,20 +11,23 @@ written here once more, for columns; tests compare the results with the stores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyflinklike._changelog.damage import decoding
 from pyflinklike._changelog.operator_record import OperatorRecord
-from pyflinklike._changelog.segments import Declaration, Section
+from pyflinklike._changelog.segment_chain import sections_of
+from pyflinklike._changelog.segments import Declaration, Section, Segment
 from pyflinklike._changelog.stored_table import (
     StoredTable,
     codes_of,
     last_of_each,
     replay,
+    replay_changes,
 )
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.state.table import Shape, stream_time_kind
@@ -38,7 +41,13 @@ from pyflinklike.state_processor._logs.column_values import (
     type_to_show,
 )
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_infos import StateInfo, declaration_of, descriptor_of
+from pyflinklike.state_processor._logs.state_infos import (
+    StateInfo,
+    declaration_of,
+    describe_states,
+    descriptor_of,
+    state_of,
+)
 from pyflinklike.stores.store_codec import INT_SIZE, KeyCodec
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.types import TypeInformation, Types
@@ -47,6 +56,7 @@ from pyflinklike.types.catalog import type_of
 __all__ = [
     "EXPIRING",
     "STREAM_TIME",
+    "GroupTables",
     "StateRows",
     "find_retained",
     "stream_times",
@@ -54,12 +64,73 @@ __all__ = [
 ]
 
 
-EXPIRING = ("window", "session", "versioned")
+_NUMBERS = {
+    "window": ("window_start", "number"),
+    "session": ("session_end", "session_start"),
+    "versioned": ("valid_from",),
+}
+"""The numbers behind the key in a store's user keys, in their order."""
+_IN_SEGMENTS = ("window", "session")
+"""The stores with the number of a time segment before the key: the segment of the first number."""
+EXPIRING = tuple(_NUMBERS)
 """The kinds of stores that keep a stream time."""
 STREAM_TIME = "stream_time"
 """The column of a savepoint for the stream time, in ms."""
+_ADDED: dict[str, tuple[tuple[str, Any, bool], ...]] = {
+    "list": (("position", pa.int64(), True),),
+    "timestamped": (("timestamp", TIMESTAMP, False),),
+    "lru": (("last_use", pa.int64(), False),),
+    "window": (
+        *(("window_start", TIMESTAMP, True), ("window_end", TIMESTAMP, True)),
+        ("number", pa.int64(), True),
+    ),
+    "session": (("session_start", TIMESTAMP, True), ("session_end", TIMESTAMP, True)),
+    "versioned": (("valid_from", TIMESTAMP, True), ("valid_to", TIMESTAMP, False)),
+}
+"""The columns that a kind of state adds: name, type, and whether the column identifies an entry."""
 
-_Parts = dict[str, Any]
+
+@attrs.frozen
+class GroupTables:
+    """The tables of a key group's log; a reader decodes those that it needs to Arrow's columns.
+
+    Args:
+        sections: The sections of each table by its name, in the order of the log.
+        where: The name of the group, for messages.
+    """
+
+    sections: Mapping[str, list[Section]]
+    where: str
+
+    @classmethod
+    def of(cls, log: Iterable[Segment], where: str) -> GroupTables:
+        """Find the tables of a log; nothing is decoded yet.
+
+        Raises:
+            CorruptStateError: A table is not declared.
+        """
+        tables: dict[str, list[Section]] = {}
+        for section in sections_of(log, where):
+            tables.setdefault(section.declaration.name, []).append(section)
+        return cls(tables, where)
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether the log has written to a table."""
+        return name in self.sections
+
+    def entries(self, table: StoredTable) -> pa.Table:
+        """Return the entries of a table, as `replay` does."""
+        return replay(table, self.sections.get(table.declaration.name, []), self.where)
+
+    def changes(self, table: StoredTable) -> pa.Table:
+        """Return the changes of a table by a commit, as `replay_changes` does."""
+        return replay_changes(table, self.sections.get(table.declaration.name, []), self.where)
+
+    def guard(
+        self, what: str, rule: str = "must hold entries as a function writes them"
+    ) -> decoding:
+        """Turn errors within a block into one that names a part of the group."""
+        return decoding(f"{self.where}, {what}", rule)
 
 
 @attrs.frozen
@@ -82,6 +153,20 @@ class StateRows:
     def of(cls, record: OperatorRecord, info: StateInfo, *, saved: bool = False) -> StateRows:
         """Describe the rows of a state by the operator's record."""
         return cls(info, KeyColumns.of(record), declaration_of(record, info.name), saved)
+
+    @classmethod
+    def saved_of(cls, record: OperatorRecord, name: str, where: str) -> StateRows:
+        """Describe the rows of a state in a savepoint.
+
+        Args:
+            record: The operator's record.
+            name: The name of the state.
+            where: The name of the operator or savepoint, for messages.
+
+        Raises:
+            UnknownStateError: There is no such state.
+        """
+        return cls.of(record, state_of(describe_states(record, 0), name, where), saved=True)
 
     @property
     def table(self) -> StoredTable:
@@ -120,27 +205,66 @@ class StateRows:
             clock: The time that decides which entries are alive; needed unless the rows are `saved`.
         """
         stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
-        columns = [] if self.declaration.per_group else self.keys.show(stored["key"])
-        columns += _ADDED[self.info.kind](self, stored) if self.info.kind in _ADDED else []
-        if self.declaration.namespace:
-            kind = type_of(self.declaration.namespace)
-            columns.insert(
-                len(self.key_fields), show_column(stored["namespace"], kind, saved=self.saved)
-            )
-        if self.declaration.value:
-            columns.append(
-                show_column(stored["value"], type_of(self.declaration.value), saved=self.saved)
-            )
+        columns: dict[str, Any] = {}
+        if not self.declaration.per_group:
+            columns |= zip(self.keys.names, self.keys.show(stored["key"]))
+        for name in ("namespace", "value"):
+            if signature := getattr(self.declaration, name):
+                columns[name] = show_column(stored[name], type_of(signature), saved=self.saved)
+        columns |= self._show_user_keys(stored)
         if STREAM_TIME in stored:
-            columns.append(stored[STREAM_TIME])
+            columns[STREAM_TIME] = stored[STREAM_TIME]
         if self.info.ttl is not None:
-            columns.append(stored["stamp"])
+            columns["stamp"] = stored["stamp"]
             if not self.saved:
                 assert clock is not None
-                columns.append(expires_at(stored["stamp"], self.info.ttl))
-                columns.append(are_alive(stored["stamp"], self.info.ttl, clock))
-        columns.append(pa.repeat(pa.scalar(key_group, pa.int32()), entries.num_rows))
-        return pa.table(columns, schema=self.schema)
+                columns["expires_at"] = expires_at(stored["stamp"], self.info.ttl)
+                columns["alive"] = are_alive(stored["stamp"], self.info.ttl, clock)
+        columns["key_group"] = pa.repeat(pa.scalar(key_group, pa.int32()), entries.num_rows)
+        schema = self.schema
+        return pa.table([columns[name] for name in schema.names], schema=schema)
+
+    def _show_user_keys(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the columns that the kind of the state adds."""
+        kind, user_key = self.info.kind, self.info.user_key_type
+        if kind == "list":
+            return {"position": stored["user_key"]}
+        if user_key is None:
+            return {}
+        user_keys, declared = stored["user_key"], type_of(user_key)
+        if not self.info.is_store:
+            return {"user_key": show_column(user_keys, declared, saved=self.saved)}
+        names = self.numbers
+        numbers = {
+            name: number_at(user_keys, (at - len(names)) * INT_SIZE)
+            for at, name in enumerate(names)
+        }
+        if kind == "window":
+            size = pa.scalar(self.info.options["window_size"], pa.int64())
+            numbers["window_end"] = pc.add(numbers["window_start"], size)
+        elif kind == "versioned":
+            numbers["valid_to"] = valid_to(stored)
+        elif kind in ("timestamped", "lru"):
+            numbers["timestamp"] = numbers["last_use"] = stored["stamp"]
+        for name, type_shown, _ in _ADDED.get(kind, ()):
+            if type_shown == TIMESTAMP:
+                numbers[name] = timestamps(numbers[name])
+        keys = store_keys(
+            user_keys, declared, int(self.is_in_segments), len(names), saved=self.saved
+        )
+        return {"store_key": keys, **numbers}
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns of the numbers behind the key in the user keys of a store, in their order."""
+        several = self.info.options.get("retain_duplicates")
+        names = _NUMBERS.get(self.info.kind, ())
+        return tuple(name for name in names if several or name != "number")
+
+    @property
+    def is_in_segments(self) -> bool:
+        """Whether the number of a time segment is before the key in the user keys of a store."""
+        return self.info.kind in _IN_SEGMENTS
 
     def descriptor(self) -> StoreDescriptor:
         """Return the descriptor of the store; the state must be one."""
@@ -155,94 +279,20 @@ class StateRows:
 
 def _fields_to_add(rows: StateRows, *, key_only: bool = False) -> list[Any]:
     """Return the fields that a state's kind adds; if `key_only`, only fields that identify entries."""
-    kind, user_key = rows.info.kind, rows.info.user_key_type
-    fields = []
-    if rows.declaration.namespace:
-        namespace = type_of(rows.declaration.namespace)
-        fields.append(pa.field("namespace", type_to_show(namespace, saved=rows.saved)))
-    if rows.info.is_store:
-        assert user_key is not None
-        fields.append(pa.field("store_key", type_to_show(type_of(user_key), saved=rows.saved)))
-    elif user_key is not None:
-        fields.append(pa.field("user_key", type_to_show(type_of(user_key), saved=rows.saved)))
-    times: dict[str, list[str]] = {
-        "window": ["window_start", "window_end"],
-        "session": ["session_start", "session_end"],
-        "versioned": ["valid_from"] if key_only else ["valid_from", "valid_to"],
-        "timestamped": [] if key_only else ["timestamp"],
-    }
-    fields += [pa.field(name, TIMESTAMP) for name in times.get(kind, [])]
-    if kind == "list":
-        fields.append(pa.field("position", pa.int64()))
-    if kind == "window" and rows.info.options["retain_duplicates"]:
-        fields.append(pa.field("number", pa.int64()))
-    if kind == "lru" and not key_only:
-        fields.append(pa.field("last_use", pa.int64()))
-    return fields
-
-
-def _store_keys(rows: StateRows, user_keys: Any, before: int, behind: int) -> Any:
-    assert rows.info.user_key_type is not None
-    kind = type_of(rows.info.user_key_type)
-    return store_keys(user_keys, kind, before, behind, saved=rows.saved)
-
-
-def _of_list(_: StateRows, stored: _Parts) -> list[Any]:
-    return [stored["user_key"]]
-
-
-def _of_map(rows: StateRows, stored: _Parts) -> list[Any]:
-    assert rows.info.user_key_type is not None
-    return [show_column(stored["user_key"], type_of(rows.info.user_key_type), saved=rows.saved)]
-
-
-def _of_key_value(rows: StateRows, stored: _Parts) -> list[Any]:
-    return [_store_keys(rows, stored["user_key"], 0, 0)]
-
-
-def _of_timestamped(rows: StateRows, stored: _Parts) -> list[Any]:
-    return [*_of_key_value(rows, stored), timestamps(stored["stamp"])]
-
-
-def _of_lru(rows: StateRows, stored: _Parts) -> list[Any]:
-    return [*_of_key_value(rows, stored), stored["stamp"]]
-
-
-def _of_window(rows: StateRows, stored: _Parts) -> list[Any]:
-    user_keys, size = stored["user_key"], rows.info.options["window_size"]
-    several = rows.info.options["retain_duplicates"]
-    starts = number_at(user_keys, -(1 + several) * INT_SIZE)
-    ends = pc.add(starts, pa.scalar(size, pa.int64()))
-    times = [timestamps(starts), timestamps(ends)]
-    numbers = [number_at(user_keys, -INT_SIZE)] if several else []
-    return [_store_keys(rows, user_keys, 1, 1 + several), *times, *numbers]
-
-
-def _of_session(rows: StateRows, stored: _Parts) -> list[Any]:
-    user_keys = stored["user_key"]
-    starts, ends = number_at(user_keys, -INT_SIZE), number_at(user_keys, -2 * INT_SIZE)
-    return [_store_keys(rows, user_keys, 1, 2), timestamps(starts), timestamps(ends)]
-
-
-def _of_versioned(rows: StateRows, stored: _Parts) -> list[Any]:
-    return [
-        _store_keys(rows, stored["user_key"], 0, 1),
-        timestamps(valid_from(stored)),
-        timestamps(valid_to(stored)),
+    user_key = "store_key" if rows.info.is_store else "user_key"
+    typed = (("namespace", rows.declaration.namespace), (user_key, rows.info.user_key_type))
+    fields = [
+        pa.field(name, type_to_show(type_of(signature), saved=rows.saved))
+        for name, signature in typed
+        if signature
+    ]
+    several = rows.info.options.get("retain_duplicates")
+    return fields + [
+        pa.field(name, kind)
+        for name, kind, identifies in _ADDED.get(rows.info.kind, ())
+        if (identifies or not key_only) and (several or name != "number")
     ]
 
-
-_ADDED: dict[str, Callable[[StateRows, _Parts], list[Any]]] = {
-    "list": _of_list,
-    "map": _of_map,
-    "broadcast": _of_map,
-    "key-value": _of_key_value,
-    "timestamped": _of_timestamped,
-    "lru": _of_lru,
-    "window": _of_window,
-    "session": _of_session,
-    "versioned": _of_versioned,
-}
 
 # The user keys of stores as columns
 
@@ -339,46 +389,34 @@ def valid_to(stored: Mapping[str, Any]) -> Any:
 
 
 def find_retained(
-    rows: StateRows,
-    entries: pa.Table,
-    tables: Mapping[str, list[Section]],
-    clock: BatchClock,
-    where: str,
+    rows: StateRows, entries: pa.Table, tables: GroupTables, clock: BatchClock
 ) -> Any:
     """Return a mask of the entries that the store still shows.
 
     Args:
         rows: The description of the store's rows.
         entries: The entries of one key group.
-        tables: All sections of the group, by table.
+        tables: All tables of the group.
         clock: The time, for stores that use the watermark.
-        where: The name of the group, for messages.
     """
     options = rows.info.options
     stored = {name: entries.column(name).combine_chunks() for name in entries.column_names}
     if rows.info.kind == "versioned":
         times, retention = valid_to(stored), options["history_retention"]
     else:
-        numbers = 2 if rows.info.kind == "session" else 1 + options["retain_duplicates"]
-        times = number_at(stored["user_key"], -numbers * INT_SIZE)
+        times = number_at(stored["user_key"], -len(rows.numbers) * INT_SIZE)
         retention = options["retention"]
-    now = stream_times(rows, entries, tables, clock, where)
+    now = stream_times(rows, entries, tables, clock)
     # Before any write the stream time is null, and so is this difference: no entry has expired.
     expired = pc.subtract(now, pa.scalar(retention, pa.int64()))
     # The latest version, which has no end, is never forgotten.
     return pc.greater(times, expired).fill_null(True)
 
 
-def stream_times(
-    rows: StateRows,
-    entries: pa.Table,
-    tables: Mapping[str, list[Section]],
-    clock: BatchClock,
-    where: str,
-) -> Any:
+def stream_times(rows: StateRows, entries: pa.Table, tables: GroupTables, clock: BatchClock) -> Any:
     """Return the stream time that decides whether each entry has expired; null before any time."""
     mode, count = rows.info.options["stream_time"], entries.num_rows
-    seen = _read_times(rows, tables, mode, where)
+    seen = tables.entries(StoredTable(times_table(rows, mode)))
     if mode == "key" and not rows.declaration.per_group:
         keys = pa.concat_arrays(
             [seen.column("key").combine_chunks(), entries.column("key").combine_chunks()]
@@ -392,13 +430,6 @@ def stream_times(
     if mode == "watermark" and MIN_WATERMARK < clock.watermark < MAX_WATERMARK:
         now = pa.scalar(max(now.as_py() or clock.watermark, clock.watermark), pa.int64())
     return pa.repeat(now, count)
-
-
-def _read_times(
-    rows: StateRows, tables: Mapping[str, list[Section]], mode: str, where: str
-) -> pa.Table:
-    declaration = times_table(rows, mode)
-    return replay(StoredTable(declaration), tables.get(declaration.name, []), where)
 
 
 def times_table(rows: StateRows, mode: str) -> Declaration:

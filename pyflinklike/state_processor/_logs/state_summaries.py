@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike._changelog.operator_record import OperatorRecord
-from pyflinklike._changelog.segments import Section, Segment
-from pyflinklike._changelog.stored_table import codes_of, replay, replay_changes
+from pyflinklike._changelog.segments import Segment
+from pyflinklike._changelog.stored_table import codes_of
 from pyflinklike._clock import MAX_WATERMARK
 from pyflinklike.state_processor._logs.column_values import BatchClock, are_alive, expires_at
-from pyflinklike.state_processor._logs.group_reader import TimersReader, sections_by_table
+from pyflinklike.state_processor._logs.group_reader import TimersReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import StateInfo, describe_states
-from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.state_processor._logs.state_rows import GroupTables, StateRows
 
 __all__ = ["BUCKETS", "SummaryReader", "WrittenKeys"]
 
@@ -66,14 +66,14 @@ class SummaryReader:
 
     def read(self, index: int, log: list[Segment], where: str) -> Iterator[pa.Table]:
         """Return the summary of one key group."""
-        tables = sections_by_table(log, where)
+        tables = GroupTables.of(log, where)
         owners, sizes = [], []
         rows: list[dict[str, Any]] = []
         for info in describe_states(self.record, 0):
             if info.name not in tables:
                 continue
             state = StateRows.of(self.record, info)
-            entries = replay(state.table, tables[info.name], where)
+            entries = tables.entries(state.table)
             if not state.declaration.per_group:
                 owners.append(entries.column("key").combine_chunks())
                 sizes.append(_bytes_of(entries))
@@ -153,9 +153,12 @@ class WrittenKeys:
             index: The index of the key group.
             where: The name of both, for messages.
         """
-        tables = sections_by_table(changes, where)
+        tables = GroupTables.of(changes, where)
         written = [
-            self._keys(info, tables[info.name], where) for info in self._infos_of_keys(tables)
+            tables.changes(rows.table).column("key").combine_chunks()
+            for info in describe_states(self.record, 0)
+            if info.name in tables
+            and not (rows := StateRows.of(self.record, info)).declaration.per_group
         ]
         if not written:
             return
@@ -164,15 +167,6 @@ class WrittenKeys:
         names = _texts(KeyColumns.of(self.record), keys.take(pc.index_in(pc.unique(codes), codes)))
         batches = pa.repeat(pa.scalar(batch_id, pa.int64()), len(names))
         yield pa.table([pa.array(names, pa.string()), batches], schema=self.schema)
-
-    def _infos_of_keys(self, tables: dict[str, list[Section]]) -> Iterator[StateInfo]:
-        for info in describe_states(self.record, 0):
-            if info.name in tables and not StateRows.of(self.record, info).declaration.per_group:
-                yield info
-
-    def _keys(self, info: StateInfo, sections: list[Section], where: str) -> Any:
-        rows = replay_changes(StateRows.of(self.record, info).table, sections, where)
-        return rows.column("key").combine_chunks()
 
 
 def _texts(columns: KeyColumns, keys: Any) -> list[str]:

@@ -19,46 +19,37 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import attrs
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
 from pyflinklike import __version__
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Segment
-from pyflinklike._changelog.stored_table import sort_rows
 from pyflinklike._clock import MIN_WATERMARK, Clock
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
-from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
-from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_infos import describe_states
-from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.state_processor._folders.folder_paths import seal, unseal
 from pyflinklike.state_processor._savepoints.manifest import (
     HISTORY,
     MANIFEST,
     Manifest,
     SavedFile,
+    SavedHistory,
     SavedOperator,
     SavedRows,
     decode_operator,
     encode_operator,
-    folder_of,
-    seal,
-    unseal,
 )
-from pyflinklike.state_processor._savepoints.saved_job import SavedHistory
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
     damage_error,
     savepoint_location_of,
 )
+from pyflinklike.state_processor._savepoints.savepoint_writer import OperatorWriter
 
 __all__ = [
-    "BatchTimes",
     "HistoryPlan",
     "HistoryRun",
     "PartWriter",
@@ -68,8 +59,6 @@ __all__ = [
 ]
 
 _NOTES = "_history"
-_ROWS_PER_FILE = 1_000_000
-_DOMAINS = ("event_time", "processing_time")
 
 
 @attrs.frozen
@@ -108,19 +97,6 @@ class HistoryRun:
         return cls(SavedHistory.from_json(fields["history"]), fields["operators"])
 
 
-@attrs.frozen
-class BatchTimes:
-    """The clock at the end of a batch, in ms.
-
-    Args:
-        watermark: The last watermark; None if no record had an event time.
-        processing_time: When the batch began.
-    """
-
-    watermark: int | None
-    processing_time: int
-
-
 # On the driver, before the batch
 
 
@@ -147,7 +123,7 @@ def begin_history(
         former = HistoryRun.read(location)
         if former.id == history.run:
             operators = dict(former.operators)
-        elif _find_missing(location, former) is None:
+        elif isinstance(_complete(location, former), Manifest):
             raise _there(location, "a savepoint")
     elif location.exists() and location.filesystem.get_file_info(fs.FileSelector(location.root)):
         raise _there(location, "a directory")
@@ -201,123 +177,39 @@ class PartWriter:
     """
 
     def __init__(self, location: SavepointLocation, run: str, execution: str) -> None:
-        self._location, self._run, self._execution = location, run, execution
-        self._task = uuid.uuid4().hex
+        self._location, self._execution = location, execution
+        task = uuid.uuid4().hex
+        self._note = f"{_NOTES}/{run}/{task}.json"
+        self._writer = OperatorWriter(location, f"part-{task}")
         self._record: OperatorRecord | None = None
         self._groups: list[int] = []
-        self._times: BatchTimes | None = None
-        self._open: dict[str, _RowsWriter] = {}
-        self._domains = dict.fromkeys(_DOMAINS, 0)
+        self._times: tuple[int | None, int] = None, 0
 
     def add(self, index: int, record: OperatorRecord, state: Segment, clock: Clock) -> None:
         """Write all state of one key group, as `StatePart.add` asks."""
-        where, uid = self._location.where, record.identity.name
-        keys = KeyColumns.of(record).names
-        for info in describe_states(record, 0):
-            # All key groups have the same broadcast state, so a savepoint takes it from one.
-            only = 0 if info.kind == "broadcast" else None
-            rows = StateRows.of(record, info, saved=True)
-            reader = GroupStateReader(rows, None, only=only)
-            self._write(folder_of(uid, info.name), keys, reader.read(index, [state], where))
-        timers = list(TimersReader(record, None).read(index, [state], where))
-        for table in timers:
-            for domain in _DOMAINS:
-                self._domains[domain] += table.column("domain").to_pylist().count(domain)
-        self._write(folder_of(uid, None), keys, timers)
+        self._writer.add(index, record, [state])
         watermark = clock.watermark if clock.watermark > MIN_WATERMARK else None
-        self._record, self._times = record, BatchTimes(watermark, clock.processing_time)
+        self._record, self._times = record, (watermark, clock.processing_time)
         self._groups.append(index)
-
-    def _write(self, folder: str, keys: Sequence[str], tables: Iterable[pa.Table]) -> None:
-        for table in tables:
-            if table.num_rows:
-                writer = self._open.setdefault(
-                    folder, _RowsWriter(self._location, folder, self._task)
-                )
-                writer.write(_sort(table, keys))
 
     def finish(self) -> None:
         """Close the files, and write the note; files without a note do not count."""
-        if self._record is None or self._times is None:
+        if self._record is None:
             return  # a task without key groups
-        uid = self._record.identity.name
-        states = {
-            info.name: self._rows(folder_of(uid, info.name))
-            for info in describe_states(self._record, 0)
-        }
-        domains = {each: count for each, count in self._domains.items() if count}
-        timers = self._rows(folder_of(uid, None))
+        operator = self._writer.finish(self._record)
         note = {
-            "uid": uid,
+            "uid": operator.uid,
             "execution": self._execution,
             "library": __version__,
             "groups": self._groups,
-            "times": attrs.asdict(self._times),
-            "operator": encode_operator(SavedOperator(self._record, states, timers, domains)),
+            "times": self._times,
+            "operator": encode_operator(operator),
         }
-        self._location.write_text(f"{_NOTES}/{self._run}/{self._task}.json", seal(note))
-
-    def _rows(self, folder: str) -> SavedRows:
-        return self._open[folder].close() if folder in self._open else SavedRows(0)
+        self._location.write_text(self._note, seal(note))
 
     def abandon(self) -> None:
         """Delete the files of a task that failed."""
-        for each in self._open.values():
-            each.delete()
-
-
-class _RowsWriter:
-    """Writes the rows of one state to files of a folder."""
-
-    def __init__(self, location: SavepointLocation, folder: str, task: str) -> None:
-        self._location, self._stem = location, f"{folder}/part-{task}"
-        self._names: list[str] = []
-        self._writer: Any = None
-        self._rows_of_file = self._rows = 0
-        location.filesystem.create_dir(location.path(folder))
-
-    def write(self, table: pa.Table) -> None:
-        if self._writer is None:
-            name = f"{self._stem}-{len(self._names)}.parquet"
-            self._names.append(name)
-            self._writer = pq.ParquetWriter(
-                self._location.path(name),
-                table.schema,
-                filesystem=self._location.filesystem,
-                compression="zstd",
-                write_page_checksum=True,
-            )
-        self._writer.write_table(table)
-        self._rows += table.num_rows
-        self._rows_of_file += table.num_rows
-        if self._rows_of_file >= _ROWS_PER_FILE:
-            self._end_file()
-
-    def _end_file(self) -> None:
-        writer, self._writer, self._rows_of_file = self._writer, None, 0
-        if writer is not None:
-            writer.close()
-
-    def close(self) -> SavedRows:
-        self._end_file()
-        return SavedRows(self._rows, self._location.measure_files(self._names))
-
-    def delete(self) -> None:
-        with contextlib.suppress(pa.ArrowException, OSError):
-            self._end_file()
-        for name in self._names:
-            with contextlib.suppress(OSError):
-                self._location.filesystem.delete_file(self._location.path(name))
-
-
-def _sort(table: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Sort the rows of a key group by key: then a file's statistics say which keys it may have."""
-    names = [
-        name
-        for name in keys
-        if name in table.column_names and not pa.types.is_nested(table.schema.field(name).type)
-    ]
-    return sort_rows(table, names)
+        self._writer.abandon()
 
 
 # Completing the savepoint
@@ -331,7 +223,7 @@ def is_whole(location: SavepointLocation) -> bool:
     """
     try:
         is_there = location.exists(HISTORY)
-        return is_there and _find_missing(location, HistoryRun.read(location)) is None
+        return is_there and isinstance(_complete(location, HistoryRun.read(location)), Manifest)
     except FileNotFoundError:  # another process has completed it meanwhile, and deleted the notes
         return location.exists(MANIFEST)
 
@@ -346,17 +238,15 @@ def read_manifest(location: SavepointLocation) -> Manifest:
     if location.exists(MANIFEST) or not location.exists(HISTORY):
         return location.manifest()
     try:
-        run = HistoryRun.read(location)
-        missing = _find_missing(location, run)
-        manifest = None if missing is not None else _make_manifest(location, run)
+        manifest = _complete(location, HistoryRun.read(location))
     except FileNotFoundError:  # another process has completed it meanwhile, and deleted the notes
         return location.manifest()
-    if manifest is None:
+    if not isinstance(manifest, Manifest):
         if location.exists(MANIFEST):
             return location.manifest()
         msg = (
             f"{location.where}: the savepoint of a batch is whole when all rows of its result were "
-            f"read, got {missing}; write the whole result somewhere, or run the batch again"
+            f"read, got {manifest}; write the whole result somewhere, or run the batch again"
         )
         raise CorruptStateError(f"{msg}; executors and driver must reach the same files")
     # A reader that may not write makes the manifest again each time, from the same notes.
@@ -368,12 +258,24 @@ def read_manifest(location: SavepointLocation) -> Manifest:
 
 @attrs.frozen
 class _Note:
-    """The note that a task has written at its end."""
+    """The note that a task has written at its end.
+
+    Args:
+        execution: Spark's id of the action that ran the batch.
+        library: The version of pyflinklike that wrote the files.
+        groups: The indexes of the task's key groups.
+        watermark: The last watermark, in ms; None if no record had an event time.
+        processing_time: When the batch began, in ms.
+        operator: The files of the operator.
+        written_at: When the note was written, in ns.
+        name: The name of the note's file.
+    """
 
     execution: str
     library: str
     groups: frozenset[int]
-    times: BatchTimes
+    watermark: int | None
+    processing_time: int
     operator: SavedOperator
     written_at: int
     name: str
@@ -383,19 +285,21 @@ _Choice = list[_Note]
 """A note for each key group of an operator."""
 
 
-def _find_missing(location: SavepointLocation, run: HistoryRun) -> str | None:
-    """Return how much of its key groups a batch has written, or None if it has written all."""
+def _complete(location: SavepointLocation, run: HistoryRun) -> Manifest | str:
+    """Return the manifest that a batch's notes make, or how much of its key groups it has written."""
     notes = _read_notes(location, run.id)
-    for uid, count in run.operators.items():
-        choices = _find_choices(notes.get(uid, []), count)
+    by_operator = {
+        uid: _find_choices(notes.get(uid, []), count) for uid, count in run.operators.items()
+    }
+    for uid, choices in by_operator.items():
         if not choices:
-            most = max(map(_count_groups, _by_execution(notes.get(uid, [])).values()), default=0)
-            return f"{most} of {count} key groups of operator {uid!r}"
-    return None
-
-
-def _count_groups(notes: Iterable[_Note]) -> int:
-    return len(frozenset().union(*(each.groups for each in notes)))
+            ran = _by_execution(notes.get(uid, [])).values()
+            most = max(
+                (len(frozenset().union(*(each.groups for each in some))) for some in ran),
+                default=0,
+            )
+            return f"{most} of {run.operators[uid]} key groups of operator {uid!r}"
+    return _make_manifest(run, by_operator)
 
 
 def _read_notes(location: SavepointLocation, run: str) -> dict[str, list[_Note]]:
@@ -409,11 +313,13 @@ def _read_notes(location: SavepointLocation, run: str) -> dict[str, list[_Note]]
         fields = unseal(location.read_text(name))
         if fields is None:
             raise damage_error(location, f"{name} must be as it was written, got another text")
+        watermark, processing_time = fields["times"]
         note = _Note(
             fields["execution"],
             fields["library"],
             frozenset(fields["groups"]),
-            BatchTimes(**fields["times"]),
+            watermark,
+            processing_time,
             decode_operator(fields["operator"], location.where),
             info.mtime_ns or 0,
             info.base_name,
@@ -444,9 +350,8 @@ def _find_choices(notes: Iterable[_Note], count: int) -> dict[str, _Choice]:
     return choices
 
 
-def _make_manifest(location: SavepointLocation, run: HistoryRun) -> Manifest:
-    notes = _read_notes(location, run.id)
-    by_operator = {uid: _find_choices(notes[uid], count) for uid, count in run.operators.items()}
+def _make_manifest(run: HistoryRun, by_operator: Mapping[str, Mapping[str, _Choice]]) -> Manifest:
+    """Make a manifest of the choices of each operator, by execution."""
     ended = {
         execution: max(note.written_at for note in choice)
         for choices in by_operator.values()
@@ -460,12 +365,12 @@ def _make_manifest(location: SavepointLocation, run: HistoryRun) -> Manifest:
 
     chosen = {uid: choices[min(choices, key=rank)] for uid, choices in by_operator.items()}
     every = [note for choice in chosen.values() for note in choice]
-    marks = [note.times.watermark for note in every if note.times.watermark is not None]
+    marks = [note.watermark for note in every if note.watermark is not None]
     return Manifest(
         library=every[0].library,
         taken_at=max(note.written_at for note in every) // 1_000_000,
         operators=tuple(map(_join, chosen.values())),
-        processing_time=max(note.times.processing_time for note in every),
+        processing_time=max(note.processing_time for note in every),
         watermark=max(marks, default=None),
         history=run.history,
     )
@@ -476,7 +381,8 @@ def _join(choice: _Choice) -> SavedOperator:
     parts = [each.operator for each in sorted(choice, key=lambda note: min(note.groups))]
     first = parts[0].record
     states = {name: said for each in parts for name, said in each.record.states.items()}
-    names = list(dict.fromkeys(name for each in parts for name in each.states))
+    names = dict.fromkeys(name for each in parts for name in each.states)
+    domains = sum((Counter(each.domains) for each in parts), Counter[str]())
     return SavedOperator(
         attrs.evolve(first, states=states),
         {
@@ -484,11 +390,7 @@ def _join(choice: _Choice) -> SavedOperator:
             for name in names
         },
         _join_rows(each.timers for each in parts),
-        {
-            domain: count
-            for domain in _DOMAINS
-            if (count := sum(each.domains.get(domain, 0) for each in parts))
-        },
+        dict(domains),
     )
 
 
@@ -500,22 +402,12 @@ def _join_rows(parts: Iterable[SavedRows]) -> SavedRows:
 
 def _delete_rest(location: SavepointLocation, manifest: Manifest) -> None:
     """Delete the files of other attempts, and the notes, which a whole savepoint does not need."""
-    named = {
-        file.path
-        for operator in manifest.operators
-        for rows in (*operator.states.values(), operator.timers)
-        for file in rows.files
-    }
-    for name in _parquet_files(location):
-        if name not in named:
-            location.filesystem.delete_file(location.path(name))
+    named = {file.path for operator in manifest.operators for file in operator.files()}
+    below = fs.FileSelector(location.path("operators"), recursive=True, allow_not_found=True)
+    for info in location.filesystem.get_file_info(below):
+        name = info.path[len(location.root) + 1 :]
+        if name.endswith(".parquet") and name not in named:
+            location.filesystem.delete_file(info.path)
     if location.exists(_NOTES):
         location.filesystem.delete_dir(location.path(_NOTES))
     location.filesystem.delete_file(location.path(HISTORY))
-
-
-def _parquet_files(location: SavepointLocation) -> Iterator[str]:
-    below = fs.FileSelector(location.path("operators"), recursive=True, allow_not_found=True)
-    for info in location.filesystem.get_file_info(below):
-        if info.base_name.endswith(".parquet"):
-            yield info.path[len(location.root) + 1 :]

@@ -4,6 +4,19 @@
 It is written last, so a directory without a manifest is not a savepoint, or not finished.  It has a
 checksum of itself and of every file: a wrong number in it would lead a query to wrong offsets, or let
 entries expire too early.
+
+If a job or a batch made the savepoint, the manifest has its sources, too, and how far each was read.  The
+position of a source is plain data.  It has one of these forms:
+
+    {"splits": 2, "read": [7, null]}        7 elements of the first of two splits, all of the second
+    {"left": [["/in/a", 3], ["/in/b", 0]]}  of the first split all but 3 elements are left, of the other all
+    {"found": ["/in/a", "/in/b"]}           splits that were read, of a source that looks for more
+    {"offset": "..."}                       the text that Spark's checkpoint has for a stream of Spark's,
+                                            or that `startingOffsets` takes
+    {"said": "..."}                         what the user says of it
+
+The first two may have `"first": 4`, too: then 4 more elements were read, counted over the rest of all
+splits in their order.
 """
 
 from __future__ import annotations
@@ -11,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -19,22 +32,27 @@ import attrs
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike.errors import CorruptStateError, UnknownStateError
-from pyflinklike.state_processor._savepoints.saved_job import SavedHistory, SavedJob
+from pyflinklike.state_processor._folders.folder_paths import compact, seal
 
 __all__ = [
     "HISTORY",
     "MANIFEST",
     "TIMERS",
     "Manifest",
+    "Position",
     "SavedFile",
+    "SavedHistory",
+    "SavedJob",
+    "SavedJobOperator",
     "SavedOperator",
     "SavedRows",
+    "SavedSource",
     "decode_operator",
     "encode_operator",
     "folder_of",
-    "seal",
-    "unseal",
+    "move_on",
 ]
+
 
 MANIFEST = "_manifest.json"
 """The name of the manifest in the directory."""
@@ -95,6 +113,11 @@ class SavedOperator:
     def uid(self) -> str:
         """The operator's name."""
         return self.record.identity.name
+
+    def files(self) -> Iterator[SavedFile]:
+        """Iterate over the files of all states and of the timers."""
+        for rows in (*self.states.values(), self.timers):
+            yield from rows.files
 
 
 @attrs.frozen
@@ -169,7 +192,7 @@ class Manifest:
         try:
             fields = json.loads(text)
             checksum = fields.pop("checksum", None)
-            is_whole = checksum == zlib.crc32(_compact(fields))
+            is_whole = checksum == zlib.crc32(compact(fields))
             found = fields.pop("format")
             if found != _FORMAT:
                 msg = f"{where}: this version of pyflinklike reads format {_FORMAT} of savepoints"
@@ -210,22 +233,6 @@ def _file_name(name: str) -> str:
     return f"{encoded[:_LONGEST_NAME]}~{digest}"
 
 
-def seal(fields: Mapping[str, Any]) -> str:
-    """Return an object as JSON, with a checksum of itself."""
-    whole = {**fields, "checksum": zlib.crc32(_compact(fields))}
-    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
-
-
-def unseal(text: str) -> dict[str, Any] | None:
-    """Return the object that `seal` wrote, or None for any other text."""
-    try:
-        fields: dict[str, Any] = json.loads(text)
-        checksum = fields.pop("checksum", None)
-    except (ValueError, AttributeError, TypeError):
-        return None
-    return fields if checksum == zlib.crc32(_compact(fields)) else None
-
-
 def encode_operator(operator: SavedOperator) -> dict[str, Any]:
     """Return an operator as plain data."""
     return {
@@ -244,7 +251,7 @@ def decode_operator(fields: Mapping[str, Any], where: str) -> SavedOperator:
     """
     return SavedOperator(
         # A record is read from compact JSON only, and the manifest is indented.
-        OperatorRecord.from_bytes(_compact(fields["record"]), where),
+        OperatorRecord.from_bytes(compact(fields["record"]), where),
         {name: _rows(each) for name, each in fields["states"].items()},
         _rows(fields["timers"]),
         fields["domains"],
@@ -255,6 +262,106 @@ def _rows(fields: dict[str, Any]) -> SavedRows:
     return SavedRows(fields["rows"], tuple(SavedFile(**each) for each in fields["files"]))
 
 
-def _compact(fields: Mapping[str, Any]) -> bytes:
-    """Write an object in the one form that its checksum is computed from."""
-    return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
+# The job or the batch in a savepoint
+
+
+Position = Mapping[str, Any]
+
+
+@attrs.frozen
+class SavedSource:
+    """A source of the job.
+
+    Args:
+        uid: The uid that the program gives, or None.
+        kind: The name of the source's class.
+        what: The paths, topics or columns that it reads.
+        is_bounded: Whether the source ends.
+        position: How far it was read; None if that is not known.
+        reason: Why the position is not known; empty if it is known.
+    """
+
+    uid: str | None
+    kind: str
+    what: str
+    is_bounded: bool
+    position: Position | None = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"source {self.uid!r}, {self.what}" if self.uid else f"source {self.what}"
+
+    def is_same(self, other: SavedSource) -> bool:
+        """Return whether it is the same source: by the uids if both have one, else by `what`."""
+        if self.uid and other.uid:
+            return self.uid == other.uid
+        mine = self.kind, self.what, self.is_bounded
+        return mine == (other.kind, other.what, other.is_bounded)
+
+
+@attrs.frozen
+class SavedJobOperator:
+    """An operator of the job that has state.
+
+    Args:
+        name: The name of its state: the uid, or its kind and its number among operators with state.
+        uid: The uid that the program gives, or None.
+        function: The name of the class of its function.
+    """
+
+    name: str
+    uid: str | None
+    function: str
+
+
+@attrs.frozen
+class SavedJob:
+    """A job.
+
+    Args:
+        name: The name that the program gives to the job.
+        sources: The sources of the job, in the order of the program.
+        operators: The operators with state, in the order of the program.
+    """
+
+    name: str
+    sources: tuple[SavedSource, ...]
+    operators: tuple[SavedJobOperator, ...]
+
+    def operator(self, name: str) -> SavedJobOperator | None:
+        """Return the operator whose state has a name, or None."""
+        return next((each for each in self.operators if each.name == name), None)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> SavedJob:
+        """Return the job that `attrs.asdict` made into these fields."""
+        sources = tuple(SavedSource(**each) for each in fields["sources"])
+        operators = tuple(SavedJobOperator(**each) for each in fields["operators"])
+        return cls(fields["name"], sources, operators)
+
+
+@attrs.frozen
+class SavedHistory:
+    """The batch that wrote a savepoint, with which a stream goes on.
+
+    Args:
+        run: The id of the batch.
+        sources: The batch's sources, each with the position at which the stream begins.
+        delay: How late records may be, in ms: the watermark is this far behind the latest time; None
+            if no operator has event time.
+    """
+
+    run: str
+    sources: tuple[SavedSource, ...]
+    delay: int | None = None
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> SavedHistory:
+        """Return the history that `attrs.asdict` made into these fields."""
+        sources = tuple(SavedSource(**each) for each in fields["sources"])
+        return cls(fields["run"], sources, fields["delay"])
+
+
+def move_on(position: Position, count: int) -> Position:
+    """Return the position behind some more elements, counted over all splits in their order."""
+    return {**position, "first": position.get("first", 0) + count} if count else position

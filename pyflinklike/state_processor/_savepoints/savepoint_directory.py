@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Section, Segment
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import IncompatibleStateError, PyflinklikeError, SparkSetupError
-from pyflinklike.state_processor._logs.group_reader import GroupStateReader, TimersReader
-from pyflinklike.state_processor._logs.log_check import Checked, Finding
+from pyflinklike.state_processor._logs.checkpoint_logs import Checked, Finding
+from pyflinklike.state_processor._logs.group_reader import TimersReader
 from pyflinklike.state_processor._logs.state_infos import (
-    StateInfo,
     StateInfos,
     describe_states,
-    state_of,
 )
 from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.state_processor._savepoints.history_parts import is_whole, read_manifest
@@ -55,8 +52,6 @@ __all__ = [
     "check_savepoint",
     "is_savepoint",
     "open_savepoint",
-    "write_log",
-    "write_operator",
 ]
 
 
@@ -71,6 +66,15 @@ class SavepointDirectory:
 
     location: SavepointLocation
     manifest: Manifest
+
+    @classmethod
+    def at(cls, location: SavepointLocation) -> SavepointDirectory:
+        """Open the savepoint at a location.
+
+        Raises:
+            CorruptStateError: There is no savepoint, or its manifest is damaged.
+        """
+        return cls(location, read_manifest(location))
 
     def operators(self) -> list[str]:
         """Return the uids of its operators."""
@@ -149,8 +153,7 @@ class SavepointDirectory:
         Raises:
             UnknownStateError: There is no such state.
         """
-        info = state_of(describe_states(operator.record, 0), state, self.location.where)
-        return StateRows.of(operator.record, info, saved=True)
+        return StateRows.saved_of(operator.record, state, self.location.where)
 
     def _dataset(self, saved: SavedRows, schema: pa.Schema) -> Any:
         from pyarrow import dataset  # if pandas is installed, this imports it, which is slow
@@ -170,12 +173,7 @@ class SavepointDirectory:
         Raises:
             CorruptStateError: A file is missing or was changed.
         """
-        self.location.verify(
-            each
-            for operator in self.manifest.operators
-            for saved in (*operator.states.values(), operator.timers)
-            for each in saved.files
-        )
+        self.location.verify(each for one in self.manifest.operators for each in one.files())
 
     def segment(self, operator: str | None = None) -> Segment:
         """Return all state of an operator as one snapshot, such as a harness restores.
@@ -226,8 +224,7 @@ def open_savepoint(path: str | os.PathLike[str]) -> SavepointDirectory:
         DeclarationTypeError, DeclarationValueError: The argument is not a path or a known address.
         CorruptStateError: There is no savepoint, or its manifest is damaged.
     """
-    location = savepoint_location_of(path)
-    return SavepointDirectory(location, read_manifest(location))
+    return SavepointDirectory.at(savepoint_location_of(path))
 
 
 def is_savepoint(path: str | os.PathLike[str]) -> bool:
@@ -285,77 +282,6 @@ def check_fit(
                 "the parallelism of the job), or leave the store out with remove_state()"
             )
             raise IncompatibleStateError(msg)
-
-
-# Writing
-
-
-def write_log(
-    location: SavepointLocation,
-    record: OperatorRecord,
-    log: list[Segment],
-    library: str,
-    taken_at: int,
-) -> None:
-    """Write all state of one key group, such as a harness has, as a savepoint.
-
-    Args:
-        location: An empty directory, or one that does not exist yet.
-        record: The record of the operator.
-        log: The log of the key group.
-        library: The version of pyflinklike that the manifest names.
-        taken_at: The present time, in ms.
-    """
-    operator = write_operator(location, record, log)
-    # The manifest is written last: a directory without it is not a savepoint.
-    location.finish(Manifest(library, taken_at, (operator,)))
-
-
-def write_operator(
-    location: SavepointLocation, record: OperatorRecord, log: list[Segment]
-) -> SavedOperator:
-    """Write the files of an operator, and return their description for the manifest.
-
-    Args:
-        location: The directory of the savepoint.
-        record: The record of the operator.
-        log: The segments with its entries: one log, or several snapshots of different keys.
-    """
-    states = {
-        info.name: _write_state(location, record, log, info) for info in describe_states(record, 0)
-    }
-    reader, folder = TimersReader(record, None), folder_of(record.identity.name, None)
-    timers = [each for each in reader.read(0, log, location.where) if each.num_rows]
-    domains = {
-        domain: sum(each.column("domain").to_pylist().count(domain) for each in timers)
-        for domain in ("event_time", "processing_time")
-    }
-    return SavedOperator(record, states, _write(location, folder, timers), domains)
-
-
-def _write_state(
-    location: SavepointLocation, record: OperatorRecord, log: list[Segment], info: StateInfo
-) -> SavedRows:
-    reader = GroupStateReader(StateRows.of(record, info, saved=True), None)
-    tables = [each for each in reader.read(0, log, location.where) if each.num_rows]
-    return _write(location, folder_of(record.identity.name, info.name), tables)
-
-
-def _write(location: SavepointLocation, folder: str, tables: Iterable[pa.Table]) -> SavedRows:
-    every = list(tables)
-    if not every:
-        return SavedRows(0)
-    table = pa.concat_tables(every)
-    location.filesystem.create_dir(location.path(folder))
-    name = f"{folder}/part-0.parquet"
-    pq.write_table(
-        table,
-        location.path(name),
-        filesystem=location.filesystem,
-        compression="zstd",
-        write_page_checksum=True,
-    )
-    return SavedRows(table.num_rows, (location.measure_file(name),))
 
 
 # Checking the files against the manifest

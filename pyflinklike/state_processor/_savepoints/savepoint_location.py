@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import attrs
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -165,19 +163,6 @@ class SavepointLocation:
         """Count the rows of a Parquet file by its own metadata."""
         metadata = pq.read_metadata(self.path(name), filesystem=self.filesystem)
         return int(metadata.num_rows)
-
-    def count_by(
-        self, files: Iterable[SavedFile], column: str, values: Iterable[str]
-    ) -> dict[str, int]:
-        """Count the rows of Parquet files that have each of these values in a column."""
-        found: Counter[str] = Counter()
-        for saved in files:
-            # A dataset's threads would keep the filesystem, whose code may be Python's, at exit.
-            with self.filesystem.open_input_file(self.path(saved.path)) as file:
-                for batch in pq.ParquetFile(file).iter_batches(columns=[column]):
-                    for each in pc.value_counts(batch.column(0)).to_pylist():
-                        found[each["values"]] += each["counts"]
-        return {each: found[each] for each in values if found[each]}
 
     def files_in(self, folder: str) -> list[str]:
         """Return the names of the Parquet files in a folder, sorted."""

@@ -7,7 +7,7 @@ uses.  They are computed from the entries here, so a user who edits a savepoint 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -32,7 +32,7 @@ from pyflinklike._clock import TimeDomain
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.state.table import LAYOUT, Shape
-from pyflinklike.state_processor._logs.column_values import store_column
+from pyflinklike.state_processor._logs.column_values import TIMESTAMP, store_column
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import timers_of
 from pyflinklike.state_processor._logs.state_rows import (
@@ -60,7 +60,6 @@ SECTION_BYTES = 4 * 1024 * 1024
 Each section is a value in a row of Spark, which Spark copies and sorts before it stores it.  A task has
 some of them in the JVM at a time, in buffers that Spark doubles when they are full.
 """
-_NAMES = ("key", "namespace", "user_key", "value", "stamp")
 
 
 def sections_of_rows(rows: StateRows, saved: pa.Table) -> Iterator[Section]:
@@ -155,8 +154,13 @@ def _entries(rows: StateRows, saved: pa.Table) -> pa.Table:
         columns["value"] = store_column(
             found["value"], type_of(rows.declaration.value), what, nullable=nullable
         )
-    if rows.info.kind in _USER_KEYS:
-        columns["user_key"] = _USER_KEYS[rows.info.kind](rows, found)
+    if rows.info.kind == "list":
+        columns["user_key"] = _positions(rows, found["position"])
+    elif rows.info.is_store:
+        columns["user_key"] = _store_keys(rows, found)
+    elif rows.info.user_key_type is not None:
+        user_key = type_of(rows.info.user_key_type)
+        columns["user_key"] = store_column(found["user_key"], user_key, what, as_key=True)
     if rows.info.kind == "timestamped":
         columns["stamp"] = _milliseconds(found["timestamp"])
     if rows.info.kind == "lru":
@@ -164,17 +168,11 @@ def _entries(rows: StateRows, saved: pa.Table) -> pa.Table:
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
-def _user_keys(rows: StateRows, found: dict[str, Any]) -> Any:
-    assert rows.info.user_key_type is not None
-    what = f"state {rows.info.name!r}"
-    return store_column(found["user_key"], type_of(rows.info.user_key_type), what, as_key=True)
-
-
-def _positions(rows: StateRows, found: dict[str, Any]) -> Any:
-    if found["position"].null_count:
+def _positions(rows: StateRows, positions: Any) -> Any:
+    if positions.null_count:
         msg = f"state {rows.info.name!r}: an element has a position, got null; number them"
         raise StateValueError(msg)
-    positions = found["position"].cast(pa.int64())
+    positions = positions.cast(pa.int64())
     if not are_positions(positions):
         ends = pc.min_max(positions).as_py()
         msg = (
@@ -185,68 +183,27 @@ def _positions(rows: StateRows, found: dict[str, Any]) -> Any:
     return positions
 
 
-def _store_keys(rows: StateRows, found: dict[str, Any]) -> list[bytes]:
+def _store_keys(rows: StateRows, found: dict[str, Any]) -> Any:
+    """Return the user keys of a store: each key with the numbers before and behind it."""
     assert rows.info.user_key_type is not None
     kind, what = type_of(rows.info.user_key_type), f"store {rows.info.name!r}"
-    each = store_column(found["store_key"], kind, what, as_key=True)
     codec = KeyCodec(rows.info.name, kind)
-    return [codec.encode(kind.thaw_key(key)) for key in kind.from_arrow(each)]
-
-
-def _plain(rows: StateRows, found: dict[str, Any]) -> Any:
-    return pa.array(_store_keys(rows, found), pa.binary())
-
-
-def _windows(rows: StateRows, found: dict[str, Any]) -> Any:
-    keys, width = _store_keys(rows, found), width_of(rows)
-    starts = _milliseconds(found["window_start"]).to_pylist()
-    numbers: list[Any] = [b""] * len(keys)
-    if "number" in found:
-        numbers = [encode_int(each) for each in found["number"].to_pylist()]
-    ends = [
-        encode_int(start // width) + key + encode_int(start) + number
-        for key, start, number in zip(keys, starts, numbers)
-    ]
-    return pa.array(ends, pa.binary())
-
-
-def _sessions(rows: StateRows, found: dict[str, Any]) -> Any:
-    keys, width = _store_keys(rows, found), width_of(rows)
-    starts = _milliseconds(found["session_start"]).to_pylist()
-    ends = _milliseconds(found["session_end"]).to_pylist()
-    parts = [
-        encode_int(end // width) + key + encode_int(end) + encode_int(start)
-        for key, start, end in zip(keys, starts, ends)
-    ]
-    return pa.array(parts, pa.binary())
-
-
-def _versions(rows: StateRows, found: dict[str, Any]) -> Any:
-    times = _milliseconds(found["valid_from"]).to_pylist()
-    parts = [key + encode_int(time) for key, time in zip(_store_keys(rows, found), times)]
-    return pa.array(parts, pa.binary())
+    frozen = kind.from_arrow(store_column(found["store_key"], kind, what, as_key=True))
+    keys = [codec.encode(kind.thaw_key(key)) for key in frozen]
+    numbers = [_milliseconds(found[name]).to_pylist() for name in rows.numbers]
+    if rows.is_in_segments:
+        width = width_of(rows)
+        keys = [encode_int(time // width) + key for time, key in zip(numbers[0], keys)]
+    for each in numbers:
+        keys = [key + encode_int(number) for key, number in zip(keys, each)]
+    return pa.array(keys, pa.binary())
 
 
 def _milliseconds(times: Any) -> Any:
-    """Return timestamps, or numbers of ms, as numbers of ms."""
+    """Return timestamps, or numbers, as numbers of ms."""
     if pa.types.is_integer(times.type):
         return times.cast(pa.int64())
-    return (
-        times.cast(pa.timestamp("us", tz="UTC")).cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
-    )
-
-
-_USER_KEYS: dict[str, Callable[[StateRows, dict[str, Any]], Any]] = {
-    "list": _positions,
-    "map": _user_keys,
-    "broadcast": _user_keys,
-    "key-value": _plain,
-    "timestamped": _plain,
-    "lru": _plain,
-    "window": _windows,
-    "session": _sessions,
-    "versioned": _versions,
-}
+    return times.cast(TIMESTAMP).cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
 
 
 def width_of(rows: StateRows) -> int:
@@ -259,7 +216,7 @@ def width_of(rows: StateRows) -> int:
 def _helpers(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterator[Section]:
     if not entries.num_rows:
         return
-    if rows.info.kind in ("window", "session"):
+    if rows.is_in_segments:
         layout = attrs.evolve(
             rows.declaration,
             name=f"{rows.info.name}/layout",
@@ -282,8 +239,7 @@ def _stream_times(rows: StateRows, entries: pa.Table, saved: pa.Table) -> Iterat
     If the stream time is a watermark, it is written unchanged: it is behind the latest entry.
     """
     mode = rows.info.options["stream_time"]
-    column = {"window": "window_start", "session": "session_end", "versioned": "valid_from"}
-    times = _milliseconds(saved.column(column[rows.info.kind]).combine_chunks())
+    times = _milliseconds(saved.column(rows.numbers[0]).combine_chunks())
     if mode == "watermark":
         times = pa.nulls(len(times), pa.int64())
     if STREAM_TIME in saved.column_names:
@@ -358,26 +314,16 @@ def lru_sections(rows: StateRows, entries: pa.Table) -> Iterator[Section]:
         user_key="",
         value=_COUNT.signature,
     )
-    keys = [] if declared.per_group else [entries.column("key").combine_chunks()]
-    uses = pa.array(
-        [encode_int(number) for number in entries.column("stamp").to_pylist()], pa.binary()
-    )
-    names = [*(["key"] if keys else []), "user_key", "value"]
-    columns = [*keys, uses, entries.column("user_key").combine_chunks()]
-    yield Section(use, encode_batch(pa.RecordBatch.from_arrays(columns, names)))
-    owners, counts = _counts(keys, entries.column("stamp").to_pylist())
-    columns = [*([keys[0].take(pa.array(owners))] if keys else []), _COUNT.to_arrow(counts)]
-    names = [*(["key"] if keys else []), "value"]
-    yield Section(count, encode_batch(pa.RecordBatch.from_arrays(columns, names)))
-
-
-def _counts(keys: list[Any], uses: list[int]) -> tuple[list[int], list[tuple[int, int, int]]]:
-    """Return for each owner the row of an entry, and (next use, number of entries, first use)."""
-    owners = keys[0].to_pylist() if keys else [None] * len(uses)
-    first: dict[str, int] = {}
-    numbers: dict[str, list[int]] = {}
-    for at, (owner, use) in enumerate(zip(map(repr, owners), uses)):
-        first.setdefault(owner, at)
-        numbers.setdefault(owner, []).append(use)
-    counts = [(max(each) + 1, len(each), min(each)) for each in numbers.values()]
-    return list(first.values()), counts
+    keys = {} if declared.per_group else {"key": entries.column("key").combine_chunks()}
+    numbers = entries.column("stamp").combine_chunks()
+    uses = pa.array([encode_int(number) for number in numbers.to_pylist()], pa.binary())
+    stored = {**keys, "user_key": uses, "value": entries.column("user_key")}
+    yield from section_of(use, pa.table(stored))
+    # For each owner: the number of the next use, the number of entries, and the first use.
+    owners = codes_of(list(keys.values()), len(numbers))
+    grouped = pa.table({"owner": owners, "use": numbers}).group_by("owner", use_threads=False)
+    found = grouped.aggregate([("use", "max"), ("use", "count"), ("use", "min")]).to_pylist()
+    counts = [(each["use_max"] + 1, each["use_count"], each["use_min"]) for each in found]
+    rows_of_owners = pc.index_in(pc.unique(owners), owners)
+    owned = {name: column.take(rows_of_owners) for name, column in keys.items()}
+    yield from section_of(count, pa.table({**owned, "value": _COUNT.to_arrow(counts)}))

@@ -39,20 +39,23 @@ from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
 from pyflinklike.spark._wire.record_readers import BroadcastReader
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, LAST_WATERMARK, with_batch_time
-from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
-from pyflinklike.state_processor._edits.savepoint import Savepoint
+from pyflinklike.state_processor._checkpoints.checkpoint import savepoint_location_in
 from pyflinklike.state_processor._savepoints.history_parts import (
     HistoryPlan,
     begin_history,
     read_manifest,
 )
-from pyflinklike.state_processor._savepoints.manifest import Manifest
-from pyflinklike.state_processor._savepoints.saved_job import Position, SavedHistory, SavedSource
+from pyflinklike.state_processor._savepoints.manifest import (
+    Manifest,
+    Position,
+    SavedHistory,
+    SavedSource,
+)
 from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
     savepoint_location_of,
 )
-from pyflinklike.state_processor._spark.initial_state import initial_state
+from pyflinklike.state_processor._spark.initial_state import begin_query
 
 __all__ = [
     "History",
@@ -446,18 +449,18 @@ def begin_stream(
     Raises:
         DeclarationTypeError, DeclarationValueError: The argument is not a savepoint; or the stream
             needs one, or does not begin at the end of the savepoint's batch.
-        CorruptStateError, IncompatibleStateError, SparkSetupError: As `initial_state` raises them.
+        CorruptStateError, IncompatibleStateError, SparkSetupError: As `begin_query` raises them.
     """
     uid, inputs = plan.task.name, source.inputs()
     frames = [each.df for each in inputs]
     if savepoint is None:
         _refuse_without_savepoint(uid, frames)
         return None, plan
-    initial, saved = initial_state(source.df, plan, savepoint)
+    begun = begin_query(source.df, plan, savepoint)
     # An operator behind another one may not know the delay; the first operator's is the query's.
     delay = inputs[0].delay if inputs[0].before_watermark is None else None
-    least = _go_on(uid, savepoint, frames, delay)
-    return initial, attrs.evolve(plan, saved=saved, least_watermark=least)
+    least = _go_on(uid, begun.manifest, frames, delay)
+    return begun.rows, attrs.evolve(plan, saved=begun.saved, least_watermark=least)
 
 
 def _refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
@@ -490,13 +493,14 @@ def _refuse_without_savepoint(uid: str, frames: Sequence[DataFrame]) -> None:
 
 
 def _go_on(
-    uid: str, savepoint: SavepointLike, frames: Sequence[DataFrame], delay: int | None
+    uid: str, manifest: Manifest | None, frames: Sequence[DataFrame], delay: int | None
 ) -> int:
     """Check that a stream begins at the end of a savepoint's batch, and return its first watermark.
 
     Args:
         uid: The name of the operator.
-        savepoint: The savepoint with which the stream begins; a batch may have written it.
+        manifest: The manifest of the savepoint with which the stream begins; a batch may have
+            written it.  None for a savepoint in bytes.
         frames: The inputs of the operator.
         delay: How late records of the first input may be, in ms; None if that is not known.
 
@@ -506,7 +510,6 @@ def _go_on(
     Raises:
         DeclarationValueError: A source begins at another position, or the lateness differs.
     """
-    manifest = _manifest_of(frames[0].sparkSession, savepoint)
     if manifest is None or manifest.history is None:
         return MIN_WATERMARK
     history, is_said = manifest.history, False
@@ -530,12 +533,3 @@ def _go_on(
     if history.run in _STREAMS:
         _STREAMS[history.run].begun.add(uid)
     return MIN_WATERMARK if manifest.watermark is None else manifest.watermark
-
-
-def _manifest_of(spark: SparkSession, savepoint: SavepointLike) -> Manifest | None:
-    if isinstance(savepoint, bytes):
-        return None
-    if isinstance(savepoint, Mapping):
-        assert isinstance(savepoint, Savepoint)
-        return savepoint.manifest
-    return read_manifest(savepoint_location_in(spark, savepoint))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Protocol
@@ -27,7 +27,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
-from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import snapshots
 from pyflinklike._changelog.segments import Declaration, Section, read_segment
@@ -39,7 +38,6 @@ from pyflinklike.errors import (
     IncompatibleStateError,
     SparkSetupError,
 )
-from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
@@ -55,22 +53,25 @@ from pyflinklike.spark._wire.key_hash import key_group
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
-from pyflinklike.state_processor._checkpoints.checkpoint import last_batch, read_blobs, where_of
+from pyflinklike.state_processor._checkpoints.checkpoint import (
+    checkpoint_states,
+    location_of,
+    refuse_errors,
+    savepoint_location_in,
+)
 from pyflinklike.state_processor._checkpoints.group_job import Batches, map_frame
-from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
-from pyflinklike.state_processor._checkpoints.key_group_finder import KeyGroupFinder
-from pyflinklike.state_processor._edits.saved_files import Frames, read_saved_frames
-from pyflinklike.state_processor._edits.savepoint import Savepoint
+from pyflinklike.state_processor._checkpoints.savepoint_frames import Frames, read_saved_frames
+from pyflinklike.state_processor._checkpoints.state_frames import KeyGroupFinder
 from pyflinklike.state_processor._logs.checkpoint_logs import (
-    check_logs,
+    check_groups,
+    check_log,
     merge,
     record_and_registry,
     refuse_pickles,
 )
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import StateRows
-from pyflinklike.state_processor._savepoints.history_parts import read_manifest
+from pyflinklike.state_processor._savepoints.manifest import Manifest
 from pyflinklike.state_processor._savepoints.savepoint_directory import (
     SavepointDirectory,
     check_fit,
@@ -80,13 +81,15 @@ from pyflinklike.state_processor._savepoints.stored_sections import (
     sections_of_rows,
     sections_of_timers,
 )
+from pyflinklike.state_processor._spark.savepoint import Savepoint
 from pyflinklike.types.pickled_type import pickle_allowed
 
 __all__ = [
+    "Beginning",
     "KeyLayout",
+    "begin_query",
     "initial_frame",
     "initial_rows",
-    "initial_state",
     "read_savepoint",
     "savepoint_of",
     "stay_in_group",
@@ -99,17 +102,29 @@ _SECTION_SCHEMA = WireSchema(
 Saved = Mapping[str, Mapping[str, Any]]
 
 
-def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[Initial, Saved]:
-    """Return the state with which a stream begins, and the stored declarations of its states.
+@attrs.frozen
+class Beginning:
+    """The state with which a stream begins.
+
+    Args:
+        rows: The rows for the host.
+        saved: The stored declarations by the name of the state; empty for a savepoint in
+            bytes.
+        manifest: The manifest of the savepoint; None for a savepoint in bytes.
+    """
+
+    rows: Initial
+    saved: Saved = attrs.field(factory=dict)
+    manifest: Manifest | None = None
+
+
+def begin_query(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> Beginning:
+    """Return the state with which a stream begins.
 
     Args:
         df: The stream of records.
         plan: The plan of the query.
         savepoint: A savepoint with this operator, or with only one.
-
-    Returns:
-        The rows for the host, and the declarations by the name of the state.  A savepoint in bytes
-        has no declarations.
 
     Raises:
         DeclarationTypeError: The argument is not a savepoint.
@@ -121,7 +136,7 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
             and the savepoint was not written.
     """
     if isinstance(savepoint, bytes):
-        return _initial_rows(df, plan, savepoint), {}
+        return Beginning(_initial_rows(df, plan, savepoint))
     if isinstance(savepoint, Savepoint):
         return _of_savepoint(df, plan, savepoint)
     if not isinstance(savepoint, (str, os.PathLike)):
@@ -130,24 +145,23 @@ def initial_state(df: DataFrame, plan: Plan, savepoint: SavepointLike) -> tuple[
             f"{short_repr(savepoint)}; take_savepoint() and read_savepoint() give them"
         )
         raise DeclarationTypeError(msg)
-    location = savepoint_location_in(df.sparkSession, savepoint)
-    directory = SavepointDirectory(location, read_manifest(location))
+    directory = SavepointDirectory.at(savepoint_location_in(df.sparkSession, savepoint))
     uid = plan.task.name if plan.task.name in directory.operators() else None
     operator = directory.manifest.operator(uid, directory.location.where)
     _check_fit(operator.record, operator.domains, plan)
     if not HAS_TRANSFORM_WITH_STATE:
         # On PySpark 3.5 the driver sends the state among the records.
-        initial = _initial_rows(df, plan, directory.segment(uid).to_bytes())
-        return initial, operator.record.states
+        rows = _initial_rows(df, plan, directory.segment(uid).to_bytes())
+        return Beginning(rows, operator.record.states, directory.manifest)
     frames = read_saved_frames(df.sparkSession, directory, uid)
-    return initial_frame(frames, _Keys.of(df, plan, frames.record)), operator.record.states
+    return _of_frames(df, plan, frames, directory.manifest)
 
 
 def _check_fit(record: OperatorRecord | None, timers: Mapping[str, int], plan: Plan) -> None:
     check_fit(record, timers, plan.task.max_parallelism, plan.timer_refusals())
 
 
-def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Initial, Saved]:
+def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> Beginning:
     if not HAS_TRANSFORM_WITH_STATE:
         msg = "on PySpark 3.5 a stream begins with a savepoint that is written, got a Savepoint"
         raise SparkSetupError(f"{msg}; write() it, and pass its path")
@@ -156,7 +170,12 @@ def _of_savepoint(df: DataFrame, plan: Plan, savepoint: Savepoint) -> tuple[Init
     frames = savepoint.operators[uid] if uid in savepoint.operators else savepoint.only()
     counted = frames.timers.groupBy("domain").count().collect()
     _check_fit(frames.record, {row["domain"]: row["count"] for row in counted}, plan)
-    return initial_frame(frames, _Keys.of(df, plan, frames.record)), frames.record.states
+    return _of_frames(df, plan, frames, savepoint.manifest)
+
+
+def _of_frames(df: DataFrame, plan: Plan, frames: Frames, manifest: Manifest) -> Beginning:
+    rows = initial_frame(frames, _Keys.of(df, plan, frames.record))
+    return Beginning(rows, frames.record.states, manifest)
 
 
 def read_savepoint(
@@ -188,17 +207,20 @@ def read_savepoint(
         CorruptStateError: A key group's log is damaged, incomplete, or not the one that the
             operator's record names; or a key group is missing.
         IncompatibleStateError: A state is pickled, and `allow_pickle` is False.
-        SparkSetupError: Spark cannot read the checkpoint, it has no such batch or no committed one,
-            the operator is not pyflinklike's, or the savepoint would be larger than 2 GiB.
+        UnknownBatchError: The batch is not, or no longer, there.
+        UnknownStateError: There is no such operator, or `process` did not make it.
+        SparkSetupError: Spark cannot read the checkpoint, no batch is committed yet, or the savepoint
+            would be larger than 2 GiB.
     """
     allow_pickle = pickle_allowed(allow_pickle)
-    location = os.fspath(checkpoint_location)
-    where = f"checkpoint {location!r}, operator {operator_id}"
-    last = last_batch(spark, location, operator_id, where)
-    batch_id = last if batch_id is None else batch_id
-    where = where_of(location, operator_id, batch_id)
-    blobs = read_blobs(spark, location, operator_id, batch_id, where)
-    return savepoint_of(blobs, where, allow_pickle=allow_pickle)
+    location = location_of(checkpoint_location, spark)
+    (state,) = checkpoint_states(spark, location, operator_id, batch_id)
+    blobs: dict[int, dict[int, bytes]] = {}
+    with refuse_errors(state.where):
+        rows = state.blobs().toArrow()
+    for row in rows.to_pylist():
+        blobs.setdefault(row[KEY_GROUP], {})[row["sequence"]] = row["blob"]
+    return savepoint_of(blobs, state.where, allow_pickle=allow_pickle)
 
 
 def savepoint_of(
@@ -218,7 +240,7 @@ def savepoint_of(
     """
     record, registry = record_and_registry(blobs.get(REGISTRY_KEY, {}), where)
     max_parallelism = record.identity.max_parallelism
-    groups = {}
+    groups: dict[int, Mapping[int, bytes]] = {}
     for group_id in blobs.keys() - {REGISTRY_KEY}:
         if is_home(group_id):
             continue  # a partition watermark: another query has other partitions
@@ -226,42 +248,26 @@ def savepoint_of(
         if group_id != group_ids(max_parallelism, place_of(group_id))[index]:
             msg = f"{where}: state must be under the numbers of key groups, got {group_id}"
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
-        head = Head.from_bytes(blobs[group_id].get(HEAD_AT, b""), f"{where}, key group {index}")
-        groups[index] = (head, blobs[group_id])
-    logs = check_logs(record, registry, groups, where)
+        groups[index] = blobs[group_id]
+    check_groups(registry, groups, where)
+    logs = {}
+    for index, each in groups.items():
+        name = f"{where}, key group {index}"
+        logs[name] = check_log(record.identity, registry.served_at[index], each, name)
     if not allow_pickle:
         refuse_pickles(logs)
     return merge(logs, dropped=record.dropped)
 
 
 def _initial_rows(df: DataFrame, plan: Plan, savepoint: bytes) -> list[tuple[int, bytes]] | None:
-    """Make rows for the start of a query from a savepoint.
-
-    Args:
-        df: The stream of records.
-        plan: The plan of the query.
-        savepoint: A savepoint of one operator, as `read_savepoint` returns it.
-
-    Returns:
-        Rows of grouping key and payload: the registry, then the segments of key groups; None if
-        the savepoint is empty.
-
-    Raises:
-        CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
-            do not have the key columns' types.
-        SparkSetupError: The savepoint holds timers that the query could not fire.
-    """
-    key_groups = KeyGroupFinder(
+    """Make rows for the start of a query from a savepoint; Spark hashes its keys."""
+    finder = KeyGroupFinder(
         {column: df.schema[column].dataType for column in plan.reader.key_columns},
         plan.key_type,
         plan.task.max_parallelism,
         plan.reader.time_zone,
     )
-
-    def group_of(keys: list[Any]) -> list[int]:
-        return key_groups.of(df.sparkSession, keys)
-
-    return initial_rows(plan, savepoint, group_of)
+    return initial_rows(plan, savepoint, partial(finder.of, df.sparkSession))
 
 
 def initial_rows(
@@ -271,14 +277,17 @@ def initial_rows(
 
     Args:
         plan: The plan of the query.
-        savepoint: A savepoint of one operator.
+        savepoint: A savepoint of one operator, as `read_savepoint` returns it.
         group_of: Finds the key groups in which the query looks for keys in the user's form.
 
     Returns:
-        The rows that `_initial_rows` returns.
+        Rows of grouping key and payload: the registry, then the segments of key groups; None if
+        the savepoint is empty.
 
     Raises:
-        CorruptStateError, IncompatibleStateError, SparkSetupError: As `_initial_rows` raises them.
+        CorruptStateError, IncompatibleStateError: The savepoint is damaged, or its keys
+            do not have the key columns' types.
+        SparkSetupError: The savepoint holds timers that the query could not fire.
     """
     count = plan.task.max_parallelism
     snapshot = read_segment(savepoint, "savepoint")
@@ -328,7 +337,7 @@ def initial_frame(frames: Frames, keys: KeyLayout, place: int = 0) -> DataFrame:
     """
     parts = [_sections(keys, frames, name, frame) for name, frame in frames.states.items()]
     timers = keys.with_group(frames.timers, by_key=True)
-    parts.append(_by_group(timers, _TimersJob(frames.record, keys.columns)))
+    parts.append(_by_group(timers, partial(sections_of_timers, frames.record)))
     every = reduce(DataFrame.unionAll, parts)
     job = _SegmentsJob(group_ids(keys.max_parallelism, place), registry_key_of(place))
     grouped = every.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
@@ -418,7 +427,7 @@ def _lower(names: Iterable[str]) -> list[str]:
 
 def _sections(keys: KeyLayout, frames: Frames, name: str, frame: DataFrame) -> DataFrame:
     record = frames.record
-    rows = StateRows.of(record, state_of(describe_states(record, 0), name, "savepoint"), saved=True)
+    rows = StateRows.saved_of(record, name, "savepoint")
     # A savepoint holds one copy of broadcast state, and every key group begins with a copy of it.
     if rows.info.kind == "broadcast":
         everywhere = F.explode(F.sequence(F.lit(0), F.lit(keys.max_parallelism - 1)))
@@ -426,42 +435,34 @@ def _sections(keys: KeyLayout, frames: Frames, name: str, frame: DataFrame) -> D
         placed = frame.withColumn(KEY_GROUP, everywhere)
     else:
         placed = keys.with_group(frame, by_key=not rows.declaration.per_group)
-    return _by_group(placed, _StateJob(rows))
+    return _by_group(placed, partial(sections_of_rows, rows))
 
 
-Job = Callable[[Batches], Iterator[pa.RecordBatch]]
-
-
-def _by_group(frame: DataFrame, job: Job) -> DataFrame:
+def _by_group(frame: DataFrame, write: Callable[[pa.Table], Iterable[Section]]) -> DataFrame:
+    """Make the sections of each key group of a frame."""
     columns = [
         F.col(KEY_GROUP),
         *(F.col(quote(each)) for each in frame.columns if each != KEY_GROUP),
     ]
     sorted_ = frame.select(*columns).repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP)
-    return map_frame(sorted_, job, _SECTION_SCHEMA.ddl)
+    return map_frame(sorted_, _SectionsJob(write), _SECTION_SCHEMA.ddl)
 
 
 @attrs.frozen
-class _StateJob:
-    """Makes sections from the rows of a state, one key group after another."""
+class _SectionsJob:
+    """Makes sections of rows, one key group after another.
 
-    rows: StateRows
+    Args:
+        write: Returns the sections of the rows of one key group.
+    """
 
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        for index, table in _tables(batches):
-            yield from _payloads(index, sections_of_rows(self.rows, table))
-
-
-@attrs.frozen
-class _TimersJob:
-    """Makes sections from timers, one key group after another."""
-
-    record: Any
-    columns: KeyColumns
+    write: Callable[[pa.Table], Iterable[Section]]
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         for index, table in _tables(batches):
-            yield from _payloads(index, sections_of_timers(self.record, table))
+            for section in self.write(table):
+                row = index, section.declaration.to_json(), section.payload
+                yield _SECTION_SCHEMA.batch([row])
 
 
 def _tables(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
@@ -482,12 +483,6 @@ def _tables(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
             start = at
     if current is not None:
         yield current, pa.Table.from_batches(parts).combine_chunks()
-
-
-def _payloads(index: int, sections: Iterable[Section]) -> Iterator[pa.RecordBatch]:
-    for section in sections:
-        row = index, section.declaration.to_json(), section.payload
-        yield _SECTION_SCHEMA.batch([row])
 
 
 @attrs.frozen

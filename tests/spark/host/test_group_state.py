@@ -25,7 +25,7 @@ from pyflinklike.spark._host.group_state_host import (
 )
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids, registry_payload
-from pyflinklike.state_processor._checkpoints.checkpoint import last_batch
+from pyflinklike.state_processor._checkpoints.checkpoint import operators_of
 from pyflinklike.testing import KeyedProcessHarness
 
 
@@ -236,7 +236,7 @@ def test_reading_state_is_refused(monkeypatch):
     with pytest.raises(
         SparkSetupError, match=r"cannot read the state .* run the stream on PySpark 4\.0"
     ):
-        last_batch(None, "/checkpoints/x", 0, "checkpoint x")
+        operators_of(None, "/checkpoints/x", "checkpoint x")
 
 
 def test_a_savepoint_over_spark_connect_is_refused():

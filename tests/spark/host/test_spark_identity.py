@@ -259,7 +259,7 @@ def test_a_savepoint_before_the_first_commit_is_refused(spark, tmp_path):
 
     def sink(batch, _):
         batch.collect()
-        with pytest.raises(SparkSetupError, match=r"no micro-batch is committed yet.*; wait"):
+        with pytest.raises(SparkSetupError, match=r"no batch is committed yet.*; wait"):
             read_savepoint(spark, checkpoint)
         seen.append(True)
 

@@ -30,9 +30,8 @@ from pyflinklike.pyflink._spark.results import Ledger
 from pyflinklike.pyflink._spark.stream_sources import StreamSource
 from pyflinklike.pyflink.common import Configuration
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
-from pyflinklike.state_processor._checkpoints import folder_lock
-from pyflinklike.state_processor._checkpoints.folder_lock import Driver
-from pyflinklike.state_processor._checkpoints.job_at_rest import JobAtRest, rows_in
+from pyflinklike.state_processor._checkpoints import job_at_rest
+from pyflinklike.state_processor._checkpoints.job_at_rest import Driver, JobAtRest, rows_in
 from pyflinklike.state_processor._folders.folder_paths import (
     Listed,
     RemotePath,
@@ -125,9 +124,9 @@ class Remote:
 @pytest.fixture(params=["HDFS", "object store"])
 def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
     """A file system of each kind."""
-    folder_lock._held.clear()
+    job_at_rest._held.clear()
     yield Remote(request.param)
-    folder_lock._held.clear()
+    job_at_rest._held.clear()
 
 
 @functools.cache
@@ -201,7 +200,7 @@ def test_a_driver_that_dies_at_any_step_loses_and_doubles_nothing(remote, tmp_pa
             is_whole = True
         except Killed:
             is_whole = False
-            folder_lock._held.clear()
+            job_at_rest._held.clear()
             world.left = STEPS
             live(world, 2, out)
         visible = [each for each in out.iterdir() if not each.name.startswith(".")]
@@ -232,7 +231,7 @@ def test_two_deaths_in_a_row(remote, tmp_path):
             try:
                 live(world, number, out, ends=False)
             except Killed:
-                folder_lock._held.clear()
+                job_at_rest._held.clear()
 
         visible = [each for each in out.iterdir() if not each.name.startswith(".")]
         assert texts == sorted(each.read_text() for each in visible)
@@ -243,7 +242,7 @@ def test_a_second_run_is_refused_while_the_driver_of_the_first_lives(remote):
     first = opened(remote, 1)
     with pytest.raises(SparkSetupError, match="a job runs once at a time, got a second run beside"):
         opened(remote, 1)
-    folder_lock._held.clear()  # as another process
+    job_at_rest._held.clear()  # as another process
     with pytest.raises(SparkSetupError, match=r"takes connections at host:1\), remove '.*\.lock'"):
         opened(remote, 2, lives=True)
 
@@ -255,7 +254,7 @@ def test_a_run_that_has_lost_its_folder_writes_no_micro_batch(remote, tmp_path):
     """And leaves the folder to the run that has taken it."""
     first = opened(remote, 1)
     ledger = begun(first)
-    folder_lock._held.clear()
+    job_at_rest._held.clear()
     second = opened(remote, 2)
     hidden = tmp_path / ".hidden"
     hidden.touch()

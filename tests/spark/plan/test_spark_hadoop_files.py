@@ -13,7 +13,7 @@ from pyflinklike import KeyedProcessFunction
 from pyflinklike.errors import DeclarationValueError, SparkSetupError
 from pyflinklike.spark import key_by
 from pyflinklike.state_processor import Savepoint
-from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
+from pyflinklike.state_processor._checkpoints.checkpoint import savepoint_location_in
 from pyflinklike.state_processor._folders.folder_paths import read_json, remove_folder, write_json
 from pyflinklike.state_processor._folders.hadoop_files import folder_path
 from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint

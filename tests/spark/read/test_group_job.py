@@ -41,7 +41,7 @@ def test_each_blob_has_a_list_and_all_lists_have_all_rows(rows_of_batch, longest
         checkpoint.run(program, records, time=100 + batch)
     record = checkpoint.record()
     (info,) = describe_states(record, 0)
-    job = group_job._GroupJob(
+    job = group_job._LogReader(
         GroupStateReader(StateRows.of(record, info), None),
         record.identity,
         checkpoint.registry().served_at,

@@ -12,8 +12,7 @@ from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRec
 from pyflinklike.errors import StateValueError
 from pyflinklike.queryable_state.replica_source import KeyRoute
 from pyflinklike.spark._wire.schema import key_type_of
-from pyflinklike.state_processor._checkpoints.key_group_finder import KeyGroupFinder
-from pyflinklike.state_processor._checkpoints.state_frames import find_wanted_keys
+from pyflinklike.state_processor._checkpoints.state_frames import KeyGroupFinder, find_wanted_keys
 
 pytestmark = reads_state
 FEW = settings(max_examples=max(settings().max_examples // 25, 2), deadline=None)

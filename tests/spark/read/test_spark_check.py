@@ -24,7 +24,7 @@ from pyflinklike.cli.entry import main
 from pyflinklike.report import ProgressLog, checkpoint_report, query_report
 from pyflinklike.spark import key_by
 from pyflinklike.spark._api import inputs
-from pyflinklike.state_processor._checkpoints import checkpoint_check
+from pyflinklike.state_processor._checkpoints.checkpoint import OperatorAt
 from pyflinklike.state_processor._checkpoints.checkpoint_check import check_checkpoint
 
 pytestmark = [
@@ -139,8 +139,8 @@ def test_keys_in_the_wrong_key_group_are_found(spark, feed, tmp_path, monkeypatc
 
 def test_a_timer_that_spark_has_lost_is_found(spark, chain, monkeypatch):
     """Of each key group whose head asks for one."""
-    every = checkpoint_check.read_registered_timers
-    monkeypatch.setattr(checkpoint_check, "read_registered_timers", lambda *at: every(*at).limit(0))
+    every = OperatorAt.registered_timers
+    monkeypatch.setattr(OperatorAt, "registered_timers", lambda at: every(at).limit(0))
     found = parts(spark, chain, operator="visits")
     assert ({"timers"}, True) == (set(found), len(found) in (1, 2))
 

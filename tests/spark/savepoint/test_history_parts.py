@@ -13,7 +13,7 @@ from test_history_law import expiring, sessions_of_tumbling
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
 from pyflinklike.state_processor import is_savepoint, open_savepoint
 from pyflinklike.state_processor._savepoints.history_parts import begin_history
-from pyflinklike.state_processor._savepoints.saved_job import SavedHistory, SavedSource
+from pyflinklike.state_processor._savepoints.manifest import SavedHistory, SavedSource
 from pyflinklike.state_processor._savepoints.savepoint_directory import check_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 

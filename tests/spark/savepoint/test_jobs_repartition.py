@@ -22,7 +22,7 @@ from pyflinklike.state_processor import (
     take_savepoint,
 )
 from pyflinklike.state_processor._checkpoints.checkpoint_check import check_checkpoint
-from pyflinklike.state_processor._logs.log_check import Finding
+from pyflinklike.state_processor._logs.checkpoint_logs import Finding
 
 pytestmark = reads_state
 pickle_by_value(__name__)

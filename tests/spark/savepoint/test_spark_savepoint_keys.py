@@ -15,7 +15,7 @@ from spark_support import Feed, bounded
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.spark import key_by
 from pyflinklike.spark._wire.schema import key_type_of
-from pyflinklike.state_processor._checkpoints.key_group_finder import KeyGroupFinder
+from pyflinklike.state_processor._checkpoints.state_frames import KeyGroupFinder
 
 KEYS = {
     "boolean": [True, False],

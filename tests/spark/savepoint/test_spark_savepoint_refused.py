@@ -13,6 +13,8 @@ from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
     SparkSetupError,
+    UnknownBatchError,
+    UnknownStateError,
 )
 from pyflinklike.spark import key_by
 from pyflinklike.state_processor import read_savepoint
@@ -72,13 +74,13 @@ def test_what_cannot_be_read_is_a_clear_error(spark, tmp_path):
     drain(
         feed.stream().withWatermark("ts", "0 seconds").dropDuplicates(["key"]), tmp_path / "other"
     )
-    with pytest.raises(SparkSetupError, match=r"one that process\(\) made"):
+    with pytest.raises(UnknownStateError, match=r"one that process\(\) made"):
         read_savepoint(spark, tmp_path / "other")
     drain(
         key_by(feed.stream(), "key").process(Sum(), "key string, n long", max_parallelism=2),
         tmp_path / "ours",
     )
-    with pytest.raises(SparkSetupError, match="operator 1: "):
+    with pytest.raises(UnknownStateError, match=r"got 1; there are \['0'\]"):
         read_savepoint(spark, tmp_path / "ours", operator_id=1)
-    with pytest.raises(SparkSetupError, match="batch 7: "):
+    with pytest.raises(UnknownBatchError, match="its batches are 0 to 0, got 7"):
         read_savepoint(spark, tmp_path / "ours", batch_id=7)

@@ -29,7 +29,7 @@ from pyflinklike.state_processor import (
     read_timers,
     take_savepoint,
 )
-from pyflinklike.state_processor._edits.saved_files import save
+from pyflinklike.state_processor._checkpoints.savepoint_frames import save
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 

@@ -9,7 +9,7 @@ from pyspark.sql import types as st
 
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.queryable_state.xxhash64 import add_sign, hash_bytes, hash_int, hash_long
-from pyflinklike.state_processor._checkpoints.key_group_finder import KeyGroupFinder
+from pyflinklike.state_processor._checkpoints.state_frames import KeyGroupFinder
 from pyflinklike.types import Types
 
 

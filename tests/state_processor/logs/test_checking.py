@@ -33,9 +33,10 @@ from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.wake_up import find_wanted_call
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of
+from pyflinklike.state_processor._checkpoints.checkpoint import OperatorAt
 from pyflinklike.state_processor._checkpoints.checkpoint_check import OperatorCheck
+from pyflinklike.state_processor._logs.checkpoint_logs import Checked, GroupChecker
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.log_check import Checked, GroupChecker
 from pyflinklike.stores import WindowStoreDescriptor
 
 GROUPS = 2
@@ -137,19 +138,14 @@ class Stored:
         """What is found wrong with any key group."""
         found = []
         for index, blobs in self.groups.items():
-            segments = {at: blob for at, blob in blobs.items() if at >= 0}
-            found += self.checker.check(index, blobs[HEAD_AT], segments, "tested")[0]
+            found += self.checker.check(index, blobs, "tested")[0]
         return found
 
     def parts(self, head=None, segments=None):
         """What is found wrong."""
-        found, _ = self.checker.check(
-            self.index,
-            self.head if head is None else head,
-            self.segments if segments is None else segments,
-            "tested",
-        )
-        return [each.part for each in found]
+        blobs = self.segments if segments is None else segments
+        blobs = {**blobs, HEAD_AT: self.head if head is None else head}
+        return [each.part for each in self.checker.check(self.index, blobs, "tested")[0]]
 
     def head_with(self, **changes):
         """Another head with a good checksum."""
@@ -272,8 +268,8 @@ def test_another_number_of_key_groups_is_found(stored):
 
 def test_a_group_without_a_head_is_found(stored):
     """And one that is not in the registry."""
-    found, _ = stored.checker.check(stored.index, None, stored.segments, "tested")
-    other, _ = stored.checker.check(7, stored.head, stored.segments, "tested")
+    found = stored.checker.check(stored.index, stored.segments, "tested")[0]
+    other = stored.checker.check(7, stored.groups[stored.index], "tested")[0]
     assert (["head"], ["registry"]) == ([e.part for e in found], [e.part for e in other])
 
 
@@ -281,7 +277,7 @@ def test_what_cannot_be_looked_at_is_told():
     """Nothing found is not said of what nobody has looked for: keys of a type that is not read."""
     identity = OperatorIdentity("tested", GROUPS, (("k", "interval day to second"),), "")
     unread = OperatorRecord(identity, "", "0", "UTC", None, "None", {})
-    check = OperatorCheck(None, "place", 0, 7, None)
+    check = OperatorCheck(OperatorAt(None, "place", 0, 7), None)
 
     told = check._unread_keys(unread)
     assert "batch 7: whether keys are in their key groups" in told

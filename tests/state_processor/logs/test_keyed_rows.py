@@ -14,10 +14,12 @@ from pyflinklike import (
     Time,
     ValueStateDescriptor,
 )
+from pyflinklike._changelog.log_storage import HEAD_AT
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.state_processor._logs.checkpoint_logs import StoredKeys
 from pyflinklike.state_processor._logs.column_values import BatchClock
-from pyflinklike.state_processor._logs.group_reader import KeyedReader, StoredKeys
+from pyflinklike.state_processor._logs.group_reader import KeyedReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.log_rows import SegmentsReader
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
@@ -165,7 +167,8 @@ def written(*batches):
 def test_each_key_of_a_table_is_told_once():
     """Of every table that has entries of it, however often they were written."""
     record, store = written([("a", 1), ("b", 1)], [("a", 2)])
-    batches = StoredKeys(record).read(3, store.head, store.segments, "tested")
+    blobs = {HEAD_AT: store.head.to_bytes(), **store.segments}
+    batches = StoredKeys(record).read(3, blobs, "tested")
     rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
     expected = [(key, f"state {name!r}", 3) for key in "ab" for name in ("map", "value")]
@@ -178,7 +181,8 @@ def test_a_damaged_table_tells_no_keys():
     ((sequence, blob),) = store.segments.items()
     store.segments[sequence] = blob[:-1] + bytes([blob[-1] ^ 1])
 
-    assert [] == list(StoredKeys(record).read(3, store.head, store.segments, "tested"))
+    blobs = {HEAD_AT: store.head.to_bytes(), **store.segments}
+    assert [] == list(StoredKeys(record).read(3, blobs, "tested"))
 
 
 def test_segments_say_what_they_hold():

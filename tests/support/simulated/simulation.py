@@ -558,10 +558,10 @@ class Run:
         self._places = {(at, each) for each in range(query.partitions)}
         check_groups(registry, groups, where)
         logs = {}
-        for index, (head, blobs) in groups.items():
+        for index, (_, blobs) in groups.items():
             self._places = {home, places[index]}
             served_at, name = registry.served_at[index], f"{where}, key group {index}"
-            logs[index] = check_log(record.identity, served_at, head, blobs, name)
+            logs[index] = check_log(record.identity, served_at, blobs, name)
         self._places = set()
         stored = _Stored(at, place, operator, where, record, registry, groups, places, logs)
         if may_change is not None and self._is_noted:
@@ -597,9 +597,8 @@ class Run:
         for at in range(self._flips if stored.groups else 0):
             index, blobs = stored.damage(choices.within(f"{at}"))
             try:
-                head = Head.from_bytes(blobs[HEAD_AT], stored.where)
                 served_at = stored.registry.served_at[index]
-                log = check_log(stored.record.identity, served_at, head, blobs, stored.where)
+                log = check_log(stored.record.identity, served_at, blobs, stored.where)
                 if log == stored.logs[index]:
                     continue
                 got, wanted = (

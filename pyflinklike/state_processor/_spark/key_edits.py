@@ -25,8 +25,10 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark._wire.schema import ddl_type, key_type_of
 from pyflinklike.spark._wire.system_columns import quote
 from pyflinklike.state.fold_functions import AggregateFunction, ReduceFunction
-from pyflinklike.state_processor._edits.saved_files import Frames
-from pyflinklike.state_processor._edits.state_edits import (
+from pyflinklike.state_processor._checkpoints.savepoint_frames import Frames
+from pyflinklike.state_processor._logs.key_columns import KeyColumns
+from pyflinklike.state_processor._logs.state_rows import StateRows
+from pyflinklike.state_processor._spark.state_edits import (
     Folding,
     Misfits,
     entry_of,
@@ -35,10 +37,7 @@ from pyflinklike.state_processor._edits.state_edits import (
     fold_rows,
     make_merging,
     rows_of,
-    with_declarations,
 )
-from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_rows import StateRows
 from pyflinklike.types.catalog import type_of
 
 __all__ = [
@@ -287,7 +286,7 @@ def merge_operators(mine: Frames, theirs: Frames, on_conflict: str) -> tuple[Fra
         msg = f'on_conflict is "error", "left" or "right", got {short_repr(on_conflict)}'
         raise DeclarationValueError(f"{msg}; choose one")
     _check_alike(mine, theirs)
-    record = with_declarations(mine.record, {**mine.record.states, **theirs.record.states})
+    record = attrs.evolve(mine.record, states={**mine.record.states, **theirs.record.states})
     states, misfits = dict(mine.states), []
     for name, frame in theirs.states.items():
         other = fit_rows(record, name, frame)

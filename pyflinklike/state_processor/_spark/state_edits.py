@@ -7,7 +7,7 @@ savepoint is used, these queries run, and the rows of edited states are checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -43,12 +43,11 @@ from pyflinklike.state_processor._checkpoints.group_job import (
     map_frame,
     spark_schema,
 )
+from pyflinklike.state_processor._checkpoints.savepoint_frames import Frames
 from pyflinklike.state_processor._checkpoints.spark_types import as_type, differs_as, is_wider
-from pyflinklike.state_processor._edits.saved_files import Frames
 from pyflinklike.state_processor._logs.column_values import show_column, store_column, type_to_show
 from pyflinklike.state_processor._logs.group_reader import TimersReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
-from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import STREAM_TIME, StateRows
 from pyflinklike.state_processor._savepoints.stored_sections import entries_of_rows
 from pyflinklike.stores.state_store import describe_store
@@ -73,7 +72,6 @@ __all__ = [
     "refuse_misfits",
     "refuse_several",
     "rows_of",
-    "with_declarations",
 ]
 
 
@@ -87,15 +85,7 @@ def rows_of(record: OperatorRecord, name: str) -> StateRows:
     Raises:
         UnknownStateError: There is no such state.
     """
-    info = state_of(describe_states(record, 0), name, f"operator {record.identity.name!r}")
-    return StateRows.of(record, info, saved=True)
-
-
-def with_declarations(
-    record: OperatorRecord, states: Mapping[str, Mapping[str, Any]]
-) -> OperatorRecord:
-    """Return the record of an operator with other declarations of states."""
-    return attrs.evolve(record, states=dict(states))
+    return StateRows.saved_of(record, name, f"operator {record.identity.name!r}")
 
 
 def of_descriptor(descriptor: Any) -> dict[str, Any]:
@@ -293,9 +283,9 @@ def cast_values(
         msg = f"{what}: cast_state takes values of types that are not pickled, got {stored!r}"
         raise DeclarationTypeError(f"{msg} to {type_info!r}; convert them in the function")
     said = {**frames.record.states[name], "value": type_info.signature}
-    record = with_declarations(frames.record, {**frames.record.states, name: said})
-    wanted = spark_schema(rows_of(record, name).schema)["value"].dataType
     frame, kind = frames.states[name], frames.states[name].schema["value"].dataType
+    record = frames.with_state(name, said, frame).record
+    wanted = spark_schema(rows_of(record, name).schema)["value"].dataType
     value = F.col("value")
     try:
         cast = frame.withColumn("value", as_type(value, kind, wanted))
@@ -303,19 +293,13 @@ def cast_values(
     except AnalysisException as error:
         msg = f"{what}: Spark cannot cast the values, got {stored!r} to {type_info!r}"
         raise DeclarationTypeError(f"{msg}; use transform_state() and with_state()") from error
-    states = {**frames.states, name: _same_columns(cast, frame)}
     rule = f"{what}: values must be {'in the range' if lossy else 'values'} of {type_info!r}"
     remedy = (
         "use transform_state() first" if lossy else "use transform_state() first, or lossy=True"
     )
     keys = [F.col(quote(each)) for each in rows.entry_names]
-    return attrs.evolve(frames, record=record, states=states), Misfits(
-        unfit.select(*keys, "value"), rule, remedy
-    )
-
-
-def _same_columns(frame: DataFrame, like: DataFrame) -> DataFrame:
-    return frame.select(*map(quote, like.columns))
+    misfits = Misfits(unfit.select(*keys, "value"), rule, remedy)
+    return frames.with_state(name, said, cast.select(*map(quote, frame.columns))), misfits
 
 
 # Folding values with a user's function
@@ -521,11 +505,11 @@ def refuse_several(frame: DataFrame, rows: StateRows) -> None:
         StateValueError: An entry has several rows.
     """
     names = entry_of(rows)
-    several = frame.groupBy(*map(quote, names)).count().where("count > 1").first()
-    if several is not None:
-        found = {name: several[name] for name in names}
-        msg = f"state {rows.info.name!r}: an entry must have one row, got {several['count']} of {found}"
-        raise StateValueError(f"{msg}; aggregate them first")
+    several = (
+        frame.groupBy(*map(quote, names)).agg(F.count("*").alias("rows")).where(F.col("rows") > 1)
+    )
+    rule = f"state {rows.info.name!r}: an entry must have one row"
+    Misfits(several, rule, "aggregate them first").refuse()
 
 
 def refuse_misfits(frame: DataFrame, rows: StateRows) -> None:

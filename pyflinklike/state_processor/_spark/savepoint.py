@@ -19,18 +19,25 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, Unkn
 from pyflinklike.spark._plan.session import time_zone_of
 from pyflinklike.spark._wire.schema import ddl_type, key_type_of
 from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.state_processor._checkpoints.checkpoint import checkpoint_states, location_of
+from pyflinklike.state_processor._checkpoints.checkpoint import (
+    checkpoint_states,
+    location_of,
+    savepoint_location_in,
+)
 from pyflinklike.state_processor._checkpoints.group_job import spark_schema
-from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in
-from pyflinklike.state_processor._edits.key_edits import Merge, merge_operators, rekey
-from pyflinklike.state_processor._edits.saved_files import (
+from pyflinklike.state_processor._checkpoints.savepoint_frames import (
     Frames,
     frames_of,
     manifest_of,
     read_saved_frames,
     save,
 )
-from pyflinklike.state_processor._edits.state_edits import (
+from pyflinklike.state_processor._logs.group_reader import TimersReader
+from pyflinklike.state_processor._logs.state_infos import StateInfos, describe_states
+from pyflinklike.state_processor._savepoints.manifest import Manifest
+from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
+from pyflinklike.state_processor._spark.key_edits import Merge, merge_operators, rekey
+from pyflinklike.state_processor._spark.state_edits import (
     Misfits,
     cast_values,
     each_state,
@@ -41,13 +48,7 @@ from pyflinklike.state_processor._edits.state_edits import (
     refuse_misfits,
     refuse_several,
     rows_of,
-    with_declarations,
 )
-from pyflinklike.state_processor._logs.group_reader import TimersReader
-from pyflinklike.state_processor._logs.state_infos import StateInfos, describe_states
-from pyflinklike.state_processor._savepoints.history_parts import read_manifest
-from pyflinklike.state_processor._savepoints.manifest import Manifest
-from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.types import TypeInformation
 
 __all__ = ["Savepoint"]
@@ -102,7 +103,7 @@ class Savepoint(Mapping[str, DataFrame]):
         """
         location = savepoint_location_in(spark, path)
         if location.is_savepoint():
-            directory = SavepointDirectory(location, read_manifest(location))
+            directory = SavepointDirectory.at(location)
             uids = directory.operators()
             found = {uid: read_saved_frames(spark, directory, uid) for uid in uids}
             return cls(spark, found, directory.manifest)
@@ -172,13 +173,7 @@ class Savepoint(Mapping[str, DataFrame]):
     def _repr_html_(self) -> str:
         batch = self.manifest.batch_id
         said = "state" if batch is None else f"state of batch {batch}"
-        infos = [
-            info
-            for number, frames in enumerate(self.operators.values())
-            for info in describe_states(frames.record, number)
-            if info.name in frames.states
-        ]
-        return f"<p>Savepoint: {said}</p>{StateInfos(infos)._repr_html_()}"
+        return f"<p>Savepoint: {said}</p>{self.states()._repr_html_()}"
 
     # States
 
@@ -215,8 +210,8 @@ class Savepoint(Mapping[str, DataFrame]):
             msg = f"transform_state takes a function that returns a DataFrame, got {short_repr(changed)}"
             raise DeclarationTypeError(f"{msg}; return the changed DataFrame")
         frames = self.only()
-        frame = fit_rows(frames.record, state, changed)
-        return self._with(attrs.evolve(frames, states={**frames.states, state: frame}), state)
+        frame, said = fit_rows(frames.record, state, changed), frames.record.states[state]
+        return self._with(frames.with_state(state, said, frame), state)
 
     def rename_state(self, state: str, new_name: str) -> Savepoint:
         """Return a savepoint in which a state has another name.
@@ -229,11 +224,8 @@ class Savepoint(Mapping[str, DataFrame]):
         if new_name in frames.states:
             msg = f"savepoint: another state has the name {new_name!r}, got it for {state!r}"
             raise DeclarationValueError(f"{msg}; remove_state() the other one first")
-        without = self.remove_state(state).only()
-        said = {**without.record.states, new_name: frames.record.states[state]}
-        record = with_declarations(frames.record, said)
-        renamed = Frames(record, {**without.states, new_name: frame}, frames.timers)
-        return self._with(renamed, new_name)
+        said, without = frames.record.states[state], frames.without_state(state)
+        return self._with(without.with_state(new_name, said, frame), new_name)
 
     def remove_state(self, state: str) -> Savepoint:
         """Return a savepoint without a state.
@@ -242,9 +234,7 @@ class Savepoint(Mapping[str, DataFrame]):
             UnknownStateError: There is no such state.
         """
         _, frames = self[state], self.only()
-        said = {name: each for name, each in frames.record.states.items() if name != state}
-        states = {name: each for name, each in frames.states.items() if name != state}
-        return self._with(Frames(with_declarations(frames.record, said), states, frames.timers))
+        return self._with(frames.without_state(state))
 
     def with_state(
         self,
@@ -271,13 +261,12 @@ class Savepoint(Mapping[str, DataFrame]):
         Raises:
             DeclarationTypeError, DeclarationValueError: Columns are missing or have other types.
         """
-        frames, said = self.only(), of_descriptor(descriptor)
-        record = with_declarations(frames.record, {**frames.record.states, descriptor.name: said})
+        frames, said, name = self.only(), of_descriptor(descriptor), descriptor.name
+        record = frames.with_state(name, said, rows).record
         if from_elements:
             rows, order_by = fold_elements(record, descriptor, rows, order_by), None
-        frame = fit_rows(record, descriptor.name, rows, order_by)
-        states = {**frames.states, descriptor.name: frame}
-        return self._with(Frames(record, states, frames.timers), descriptor.name)
+        frame = fit_rows(record, name, rows, order_by)
+        return self._with(frames.with_state(name, said, frame), name)
 
     def with_ttl(self, state: str, ttl: StateTtlConfig, *, stamp: int | None = None) -> Savepoint:
         """Return a savepoint in which a state has another TTL.
@@ -299,13 +288,12 @@ class Savepoint(Mapping[str, DataFrame]):
         said = {**frames.record.states[state], "ttl": describe_ttl(ttl)}
         if former is not None and former["time"] != said["ttl"]["time"]:
             frame = frame.withColumn("stamp", F.lit(None).cast("long"))
-        record = with_declarations(frames.record, {**frames.record.states, state: said})
         if stamp is not None:
             given = F.lit(stamp).cast("long")
             has_one = "stamp" in frame.columns
             frame = frame.withColumn("stamp", F.coalesce("stamp", given) if has_one else given)
-        states = {**frames.states, state: fit_rows(record, state, frame)}
-        return self._with(Frames(record, states, frames.timers))
+        record = frames.with_state(state, said, frame).record
+        return self._with(frames.with_state(state, said, fit_rows(record, state, frame)))
 
     def cast_state(
         self, state: str, type_info: TypeInformation, *, lossy: bool = False
