@@ -31,7 +31,7 @@ from typing import Any, Final
 
 import attrs
 
-from pyflinklike._checks import is_int
+from pyflinklike._checks import check_choice, is_int
 from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.cdc.change_event import (
     CREATE,
@@ -164,11 +164,13 @@ class DebeziumDecoder:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
         if not callable(order):
-            _check_choice("order", order, ("source", "offset"), " or a function of the record")
-        _check_choice("truncate", truncate, ("error", "ignore", "apply"))
-        _check_choice("unavailable", unavailable, ("keep", "null", "error"))
-        hint = "; only operators have side outputs, so use inline and filter by its error"
-        _check_choice("on_error", on_error, _ON_ERROR, hint if on_error == "side_output" else "")
+            remedy = "choose one, or give a function of the record"
+            check_choice(order, ("source", "offset"), "order", remedy)
+        check_choice(truncate, ("error", "ignore", "apply"), "truncate")
+        check_choice(unavailable, ("keep", "null", "error"), "unavailable")
+        remedy = "only operators have side outputs, so use inline and filter by its error"
+        is_known = on_error != "side_output"
+        check_choice(on_error, _ON_ERROR, "on_error", "choose one" if is_known else remedy)
         columns = None if key is None else ((key,) if isinstance(key, str) else tuple(key))
         if columns == () or not all(isinstance(each, str) for each in columns or ()):
             msg = f"key must be the name of a column or several, got {short_repr(key)}"
@@ -362,12 +364,6 @@ class DebeziumDecoder:
         key = self._key(own, None, None)
         plan: ConversionPlan = self.row.plan(b"")
         return plan.convert_key(key, self._columns_of(own), schema)
-
-
-def _check_choice(name: str, value: Any, choices: Sequence[str], more: str = "") -> None:
-    if value not in choices:
-        msg = f"{name} must be one of {list(choices)}{more}, got {short_repr(value)}"
-        raise DeclarationValueError(msg)
 
 
 def key_of(

@@ -19,7 +19,7 @@ from pyspark.sql import types
 from spark_support import at, pickle_by_value
 
 from pyflinklike import cdc
-from pyflinklike.cdc._spark.event_frames import FrameDecoder
+from pyflinklike.cdc._spark import FrameDecoder
 from pyflinklike.cdc.debezium_decoder import DebeziumDecoder
 from pyflinklike.cdc.table_row import row_of
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as sql
 
-from pyflinklike.cdc._spark.event_frames import FrameDecoder
+from pyflinklike.cdc._spark import FrameDecoder
 from pyflinklike.cdc.debezium_decoder import DebeziumDecoder
 from pyflinklike.cdc.envelope import DEFAULT_PLACEHOLDER
 from pyflinklike.cdc.table_row import row_of
