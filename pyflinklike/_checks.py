@@ -11,6 +11,7 @@ The functions that begin with `is_` only answer; the caller chooses the error an
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Collection
 from typing import Any, Final, TypeGuard, TypeVar
 
 from pyflinklike._deprecation import warn_once
@@ -19,6 +20,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, Requ
 
 __all__ = [
     "as_tuple_of",
+    "check_choice",
     "check_count",
     "install",
     "is_int",
@@ -113,6 +115,25 @@ def check_count(number: Any, what: str) -> int:
         msg = f"{what} must be at least 1, got {short_repr(number)}; for example 10"
         raise DeclarationValueError(msg)
     return number
+
+
+def check_choice(
+    given: Any, choices: Collection[str], what: str, remedy: str = "choose one"
+) -> None:
+    """Refuse a value that is not one of the choices.
+
+    Args:
+        given: The user's argument, of any type.
+        choices: The values that it may have.
+        what: The subject of the message, such as "overflow".
+        remedy: The end of the message.
+
+    Raises:
+        DeclarationValueError: It is none of them.
+    """
+    if given not in choices:
+        msg = f"{what} must be one of {list(choices)}, got {short_repr(given)}; {remedy}"
+        raise DeclarationValueError(msg)
 
 
 def note_plain(assigner: A, *lengths: Any) -> A:
