@@ -11,7 +11,6 @@ The functions that begin with `is_` only answer; the caller chooses the error an
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection
 from typing import Any, Final, TypeGuard, TypeVar
 
 from pyflinklike._deprecation import warn_once
@@ -117,9 +116,7 @@ def check_count(number: Any, what: str) -> int:
     return number
 
 
-def check_choice(
-    given: Any, choices: Collection[str], what: str, remedy: str = "choose one"
-) -> None:
+def check_choice(given: Any, choices: Any, what: str, remedy: str = "choose one") -> None:
     """Refuse a value that is not one of the choices.
 
     Args:
@@ -155,13 +152,12 @@ def warn_of_short(assigner: object) -> None:
     Only windows over a user's data warn: tests in a harness count in small numbers.
     """
     short = [each for each in getattr(assigner, _PLAIN, ()) if each < _SECOND]
-    if not short:
-        return
-    warn_once(
-        f"a plain number is a length in ms, got {type(assigner).__name__} of {short[0]} ms, which "
-        f"is less than a second; for a minute write Time.minutes(1) or timedelta(minutes=1), and "
-        f"if ms are meant Time.milliseconds({short[0]})"
-    )
+    if short:
+        warn_once(
+            f"a plain number is a length in ms, got {type(assigner).__name__} of {short[0]} ms, which "
+            f"is less than a second; for a minute write Time.minutes(1) or timedelta(minutes=1), and "
+            f"if ms are meant Time.milliseconds({short[0]})"
+        )
 
 
 def warn_of_plain_ttl(ttl: object) -> None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of Kafka as columns, the same as in Spark's own Kafka connector, and ids of messages."""
+"""Messages of Kafka as columns, the same as in Spark's own Kafka connector, and the ids of messages.
+
+A writer may give each message an id; `drop_repeats` drops the messages whose id has come before.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a view in PostgreSQL: its many readers, and its one writer.
+"""The tables of a view in PostgreSQL: its many readers, its one writer, and the address of its server.
 
 A batch is one transaction: its changes, the rows that these replace and its id.  The server logs it
 before `apply` returns (`synchronous_commit`; if it is off, we turn it on).

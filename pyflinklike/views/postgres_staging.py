@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The staging table of a batch, into which the executors copy its rows.
+"""The staging table of a batch, into which the executors copy its rows with the columns that SQL sees.
 
 A staging table belongs to one attempt at a batch.  Spark may run several attempts at a partition, one after the
 other or at the same time.  Each attempt copies its rows under a random token, in a transaction of its own, and

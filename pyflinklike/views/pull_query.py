@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pull queries: the rows of a view, now or as of a batch in its history.
+"""Pull queries: the rows of a view, now or as of a batch in its history, and conditions for rows.
 
 Each query reads in one transaction, so it sees whole batches.  A look-up by key is always
 allowed.  Any other query reads the whole view, and needs `allow_scan=True`, as pull queries of ksqlDB need a

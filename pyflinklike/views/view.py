@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of every view, whatever its storage.
+"""The interface of every view, whatever its storage: batches, queries and subscriptions.
 
 Code that only queries takes a `View`, so it works with a `MaterializedView` and with a `PostgresView`.
 """
