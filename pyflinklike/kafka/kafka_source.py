@@ -402,7 +402,7 @@ class KafkaOffsetsInitializer(WithoutJava):
     Make it with one of its static methods, as PyFlink's.
     """
 
-    # Offsets are looked for here in this order: the named ones or those of a time, the group's, the strategy's.
+    # Offsets are looked up in this order: by name or by time, then the group's, then the strategy's.
     _otherwise: KafkaOffsetResetStrategy
     _asks_group: bool = False
     _time: int | None = None

@@ -168,7 +168,7 @@ def test_what_the_executors_do_is_what_is_done_to_a_record(each):
             types.StructField("counts", types.MapType(types.StringType(), types.IntegerType())),
         ]
     )
-    decoder = DebeziumDecoder.of(
+    decoder = DebeziumDecoder(
         row=row_of(row_type),
         key=None,
         order="source",

@@ -32,7 +32,7 @@ NEW = {"id": 1, "name": "Ann"}
 def decoded(records, on_error):
     """The events of records."""
     options = {"key": None, "order": "source", "truncate": "apply", "unavailable": "keep"}
-    decoder = DebeziumDecoder.of(
+    decoder = DebeziumDecoder(
         row=row_of(ROW), **options, on_error=on_error, placeholder=DEFAULT_PLACEHOLDER
     )
     order = sql.StructType().add("order_key", sql.ArrayType(sql.LongType()))
