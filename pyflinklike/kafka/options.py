@@ -212,7 +212,7 @@ def writer_options(options: Mapping[str, str]) -> WriterOptions:
     return WriterOptions(settings, **_read(WriterOptions, given))
 
 
-def _read(kind: type, given: Mapping[str, str]) -> dict[str, Any]:
+def _read(kind: Any, given: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of a class for the options that are given."""
     return {
         field.name: field.metadata["read"](name, given[name])
@@ -221,7 +221,7 @@ def _read(kind: type, given: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _find_known(options: Mapping[str, str], kind: type, more: Iterable[str] = ()) -> dict[str, str]:
+def _find_known(options: Mapping[str, str], kind: Any, more: Iterable[str] = ()) -> dict[str, str]:
     """Return the options that a reader or writer has, and refuse others."""
     known = [*more, *(each.metadata["name"] for each in attrs.fields(kind) if each.metadata)]
     lower = {each.lower() for each in known} | _OF_SPARK
