@@ -19,6 +19,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, Requ
 
 __all__ = [
     "as_tuple_of",
+    "check_choice",
     "check_count",
     "install",
     "is_int",
@@ -115,6 +116,23 @@ def check_count(number: Any, what: str) -> int:
     return number
 
 
+def check_choice(given: Any, choices: Any, what: str, remedy: str = "choose one") -> None:
+    """Refuse a value that is not one of the choices.
+
+    Args:
+        given: The user's argument, of any type.
+        choices: The values that it may have.
+        what: The subject of the message, such as "overflow".
+        remedy: The end of the message.
+
+    Raises:
+        DeclarationValueError: It is none of them.
+    """
+    if given not in choices:
+        msg = f"{what} must be one of {list(choices)}, got {short_repr(given)}; {remedy}"
+        raise DeclarationValueError(msg)
+
+
 def note_plain(assigner: A, *lengths: Any) -> A:
     """Have an assigner remember which of its lengths were plain numbers, and return it.
 
@@ -134,13 +152,12 @@ def warn_of_short(assigner: object) -> None:
     Only windows over a user's data warn: tests in a harness count in small numbers.
     """
     short = [each for each in getattr(assigner, _PLAIN, ()) if each < _SECOND]
-    if not short:
-        return
-    warn_once(
-        f"a plain number is a length in ms, got {type(assigner).__name__} of {short[0]} ms, which "
-        f"is less than a second; for a minute write Time.minutes(1) or timedelta(minutes=1), and "
-        f"if ms are meant Time.milliseconds({short[0]})"
-    )
+    if short:
+        warn_once(
+            f"a plain number is a length in ms, got {type(assigner).__name__} of {short[0]} ms, which "
+            f"is less than a second; for a minute write Time.minutes(1) or timedelta(minutes=1), and "
+            f"if ms are meant Time.milliseconds({short[0]})"
+        )
 
 
 def warn_of_plain_ttl(ttl: object) -> None:

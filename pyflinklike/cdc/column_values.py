@@ -29,9 +29,17 @@ import pyarrow as pa
 
 from pyflinklike._checks import is_int, is_number
 from pyflinklike._messages import short_repr
-from pyflinklike.cdc.connect_schema import Meaning, SemanticType, classify
+from pyflinklike.cdc.envelope import Meaning, SemanticType, classify
 
-__all__ = ["Convert", "converter_of", "is_as_it_is", "json_text", "natural_of", "type_name"]
+__all__ = [
+    "NAMES",
+    "Convert",
+    "converter_of",
+    "is_as_it_is",
+    "json_text",
+    "natural_of",
+    "type_name",
+]
 
 Convert: TypeAlias = Callable[[Any], Any]
 """Converts a JSON value that is not None; raises `ValueError` if it does not fit."""
@@ -63,7 +71,7 @@ _INTEGERS: Final[Mapping[pa.DataType, str]] = {
     pa.int32(): "INT",
     pa.int64(): "BIGINT",
 }
-_NAMES: Final[Mapping[pa.DataType, str]] = {
+NAMES: Final[Mapping[pa.DataType, str]] = {
     **_INTEGERS,
     pa.bool_(): "BOOLEAN",
     pa.float32(): "FLOAT",
@@ -86,7 +94,7 @@ def type_name(column: pa.DataType) -> str | None:
         return "MAP" if column.key_type == pa.string() and type_name(column.item_type) else None
     if pa.types.is_struct(column):
         return "STRUCT" if all(type_name(each.type) for each in column) else None
-    return _NAMES.get(column)
+    return NAMES.get(column)
 
 
 # Refusals
@@ -533,11 +541,13 @@ def _local_time(reading: _Reading) -> Convert:
 
 def _array(reading: _Reading) -> Convert:
     items = None if reading.semantic is None else reading.semantic.items
-    element = converter_of(reading.column.value_type, items)
+    return _list_of(converter_of(reading.column.value_type, items), reading)
 
+
+def _list_of(element: Convert, reading: _Reading, remedy: str = "") -> Convert:
     def convert(value: Any) -> list[Any]:
         if not isinstance(value, list):
-            reading.refuse(value, "an array")
+            reading.refuse(value, "an array", remedy)
         return [None if each is None else element(each) for each in value]
 
     return convert
@@ -646,24 +656,13 @@ def natural_of(semantic: SemanticType | None) -> Convert | None:
         return None
     reading = _Reading(None, semantic)
     if kind == "array":
-        return _natural_list(reading, natural_of(semantic.items))
+        element = natural_of(semantic.items)
+        return None if element is None else _list_of(element, reading, _SCHEMAS)
     if kind in ("map", "struct"):
         known = {each.field: natural_of(each) for each in semantic.fields}
         return _natural_dict(reading, known, natural_of(semantic.values))
     make = _NATURAL.get(kind)
     return None if make is None else make(reading)
-
-
-def _natural_list(reading: _Reading, element: Convert | None) -> Convert | None:
-    if element is None:
-        return None
-
-    def convert(value: Any) -> list[Any]:
-        if not isinstance(value, list):
-            reading.refuse(value, "an array", _SCHEMAS)
-        return [None if each is None else element(each) for each in value]
-
-    return convert
 
 
 def _natural_dict(

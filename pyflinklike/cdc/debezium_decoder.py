@@ -31,7 +31,7 @@ from typing import Any, Final
 
 import attrs
 
-from pyflinklike._checks import is_int
+from pyflinklike._checks import check_choice, is_int
 from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.cdc.change_event import (
     CREATE,
@@ -109,7 +109,7 @@ def decode_debezium(
         KeyDecodeError, NullKeyError, ValueDecodeError: The record cannot be decoded, with
             `on_error="raise"`.
     """
-    decoder = DebeziumDecoder.of(
+    decoder = DebeziumDecoder(
         row=UNDECLARED if schema is None else row_of(schema),
         key=key,
         order=order,
@@ -128,62 +128,69 @@ def decode_debezium(
     return decoder.record(record)
 
 
-_ON_ERROR: Final = ("raise", "inline", "drop")
 _ROWS: Final = frozenset({CREATE, UPDATE, READ})
 _OPERATIONS: Final = (CREATE, UPDATE, REMOVE, READ, TRUNCATE, MESSAGE)
 
 
-@attrs.frozen
+def _one_of(*choices: str, remedy: str = "choose one") -> Callable[[Any, Any, Any], None]:
+    """Return a check of an option that is one of some words."""
+    return lambda _, option, given: check_choice(given, choices, option.name, remedy)
+
+
+def _check_order(decoder: Any, option: Any, given: Any) -> None:
+    if not callable(given):
+        remedy = "choose one, or give a function of the record"
+        _one_of("source", "offset", remedy=remedy)(decoder, option, given)
+
+
+def _key_columns(key: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    columns = None if key is None else ((key,) if isinstance(key, str) else tuple(key))
+    if columns == () or not all(isinstance(each, str) for each in columns or ()):
+        msg = f"key must be the name of a column or several, got {short_repr(key)}"
+        raise DeclarationTypeError(msg)
+    return columns
+
+
+def _placeholder(text: str) -> Placeholder:
+    if not isinstance(text, str) or not text:
+        msg = f"placeholder must be the connector's unavailable.value.placeholder, got {text!r}"
+        raise DeclarationTypeError(msg)
+    return placeholder_of(text)
+
+
+@attrs.frozen(kw_only=True)
 class DebeziumDecoder:
-    """Decodes single records; `of` makes it and checks the arguments of `decode_debezium`."""
+    """Decodes single records, with the options of `decode_debezium`.
 
-    key: tuple[str, ...] | None
-    order: str | Callable[[Mapping[str, Any]], Any]
-    truncate: str
-    unavailable: str
-    on_error: str
-    placeholder: Placeholder
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An option is wrong.
+    """
+
     row: TableRow
-    own_key: tuple[str, ...] | None = None  # the columns of the records' keys, if key is None
+    order: str | Callable[[Mapping[str, Any]], Any] = attrs.field(validator=_check_order)
+    truncate: str = attrs.field(validator=_one_of("error", "ignore", "apply"))
+    unavailable: str = attrs.field(validator=_one_of("keep", "null", "error"))
+    on_error: str = attrs.field(
+        validator=_one_of(
+            "raise", "inline", "drop", remedy="choose one; only operators have side outputs"
+        )
+    )
+    key: tuple[str, ...] | None = attrs.field(converter=_key_columns)
+    placeholder: Placeholder = attrs.field(converter=_placeholder)
+    own_key: tuple[str, ...] | None = attrs.field(init=False)
+    """The columns of the records' keys, if `key` is None."""
 
-    @classmethod
-    def of(
-        cls,
-        *,
-        row: TableRow,
-        key: str | Sequence[str] | None,
-        order: str | Callable[[Mapping[str, Any]], Any],
-        truncate: str,
-        unavailable: str,
-        on_error: str,
-        placeholder: str,
-    ) -> DebeziumDecoder:
-        """Check the arguments of `decode_debezium` and make a decoder.
-
-        Raises:
-            DeclarationTypeError, DeclarationValueError: An argument is wrong.
-        """
-        if not callable(order):
-            _check_choice("order", order, ("source", "offset"), " or a function of the record")
-        _check_choice("truncate", truncate, ("error", "ignore", "apply"))
-        _check_choice("unavailable", unavailable, ("keep", "null", "error"))
-        hint = "; only operators have side outputs, so use inline and filter by its error"
-        _check_choice("on_error", on_error, _ON_ERROR, hint if on_error == "side_output" else "")
-        columns = None if key is None else ((key,) if isinstance(key, str) else tuple(key))
-        if columns == () or not all(isinstance(each, str) for each in columns or ()):
-            msg = f"key must be the name of a column or several, got {short_repr(key)}"
-            raise DeclarationTypeError(msg)
-        if not isinstance(placeholder, str) or not placeholder:
-            msg = f"placeholder must be the connector's unavailable.value.placeholder, got {placeholder!r}"
-            raise DeclarationTypeError(msg)
-        names = row.names
+    @key.validator
+    def _check_key(self, _: Any, columns: tuple[str, ...] | None) -> None:
+        names = self.row.names
         unknown = [name for name in columns or () if names and name not in names]
         if unknown:
             msg = f"the key must be columns of schema=, got {unknown} and {list(names)}"
             raise DeclarationValueError(msg)
-        own_key = names[:1] if names and columns is None else None
-        known = placeholder_of(placeholder)
-        return cls(columns, order, truncate, unavailable, on_error, known, row, own_key)
+
+    @own_key.default
+    def _find_own_key(self) -> tuple[str, ...] | None:
+        return self.row.names[:1] if self.row.names and self.key is None else None
 
     def record(self, record: Mapping[str, Any]) -> CdcEvent | None:
         """Return the event of a record, and handle an error as `on_error` says."""
@@ -362,12 +369,6 @@ class DebeziumDecoder:
         key = self._key(own, None, None)
         plan: ConversionPlan = self.row.plan(b"")
         return plan.convert_key(key, self._columns_of(own), schema)
-
-
-def _check_choice(name: str, value: Any, choices: Sequence[str], more: str = "") -> None:
-    if value not in choices:
-        msg = f"{name} must be one of {list(choices)}{more}, got {short_repr(value)}"
-        raise DeclarationValueError(msg)
 
 
 def key_of(

@@ -17,11 +17,11 @@ import base64
 import hashlib
 import math
 import uuid
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-import attrs
 import msgspec
 
 from pyflinklike._messages import short_repr
@@ -31,13 +31,18 @@ __all__ = [
     "DEFAULT_PLACEHOLDER",
     "MOST_DEPTH",
     "Envelope",
+    "Meaning",
     "Placeholder",
+    "SemanticType",
     "check_depth",
+    "classify",
+    "fields_of",
     "parse_envelope",
     "parse_fields",
     "parse_key",
     "parse_row",
     "placeholder_of",
+    "schema_at",
 ]
 
 
@@ -78,6 +83,7 @@ def _number(text: str) -> float | Decimal:
     return number if Decimal(repr(number)) == exact else exact
 
 
+_NOT_JSON = (TypeError, ValueError, RecursionError)
 _WRAPPING = msgspec.json.Decoder(_Wrapping)
 _ENVELOPE = msgspec.json.Decoder(Envelope | None, float_hook=_number)
 _ANYTHING = msgspec.json.Decoder(float_hook=_number)
@@ -105,9 +111,8 @@ def parse_envelope(value: Any) -> Envelope | None:
             envelope.schema = _ABSENT
         if envelope is not None:
             check_depth(value, envelope.before, envelope.after, envelope.source)
-    except (TypeError, ValueError, RecursionError) as error:
-        msg = f"a value must be the JSON of a Debezium envelope, got {_text_for_message(value)}: {error}"
-        raise ValueDecodeError(msg) from error
+    except _NOT_JSON as error:
+        raise _no_envelope(value, error) from error
     return envelope
 
 
@@ -122,9 +127,13 @@ def parse_fields(value: Any) -> dict[str, Any]:
         fields = fields["payload"] if "payload" in fields and "op" not in fields else fields
         check_depth(value, fields)
         return dict(fields)
-    except (TypeError, ValueError, RecursionError) as error:
-        msg = f"a value must be the JSON of a Debezium envelope, got {_text_for_message(value)}: {error}"
-        raise ValueDecodeError(msg) from error
+    except _NOT_JSON as error:
+        raise _no_envelope(value, error) from error
+
+
+def _no_envelope(value: Any, error: Exception) -> ValueDecodeError:
+    got = f"got {_text_for_message(value)}: {error}"
+    return ValueDecodeError(f"a value must be the JSON of a Debezium envelope, {got}")
 
 
 def parse_row(row: Any, side: str) -> dict[str, Any] | None:
@@ -141,7 +150,7 @@ def parse_row(row: Any, side: str) -> dict[str, Any] | None:
         try:
             document = _ANYTHING.decode(row)
             check_depth(row, document)
-        except (ValueError, RecursionError) as error:
+        except _NOT_JSON as error:
             msg = f"{side!r} as text must be the JSON of a document, got {_text_for_message(row)}: {error}"
             raise ValueDecodeError(msg) from error
         row = document
@@ -170,7 +179,7 @@ def parse_key(key: Any) -> tuple[Any, bytes]:
             parsed = parsed["payload"]
             schema = bytes(_WRAPPING.decode(key).schema)
         check_depth(key, parsed)
-    except (TypeError, ValueError, RecursionError) as error:
+    except _NOT_JSON as error:
         msg = f"a key must be JSON, got {_text_for_message(key)}: {error}; give the topic JsonConverter keys"
         raise KeyDecodeError(msg) from error
     return parsed, schema
@@ -225,35 +234,12 @@ _NESTED = (list, dict)
 DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
 
 
-def _texts(placeholder: str) -> frozenset[str]:
-    """Return its forms in columns that are text in JSON: text, bytes in each coding, hstore."""
-    raw = placeholder.encode()
-    return frozenset(
-        {
-            placeholder,
-            base64.b64encode(raw).decode(),
-            base64.urlsafe_b64encode(raw).decode(),
-            raw.hex(),
-            f'{{"{placeholder}":"{placeholder}"}}',
-        }
-    )
-
-
-def _lists(placeholder: str) -> tuple[list[Any], ...]:
-    """Return its forms in arrays: of text, of bytes, of uuid, of numbers."""
-    raw = placeholder.encode()
-    # Java's UUID.nameUUIDFromBytes makes it so: version 3, without a name space.
-    named = uuid.UUID(bytes=hashlib.md5(raw, usedforsecurity=False).digest(), version=3)
-    return ([placeholder], [base64.b64encode(raw).decode()], [str(named)], list(raw))
-
-
 @lru_cache(maxsize=16)
 def placeholder_of(text: str) -> Placeholder:
     """Return the `Placeholder` of a text; it is made once, because its hashes take time."""
     return Placeholder(text)
 
 
-@attrs.frozen
 class Placeholder:
     """Recognises the placeholder in all its forms.
 
@@ -261,13 +247,17 @@ class Placeholder:
         text: The text of the connector's option `unavailable.value.placeholder`.
     """
 
-    text: str = DEFAULT_PLACEHOLDER
-    _texts: frozenset[str] = attrs.field(
-        init=False, default=attrs.Factory(lambda self: _texts(self.text), takes_self=True)
-    )
-    _lists: tuple[list[Any], ...] = attrs.field(
-        init=False, default=attrs.Factory(lambda self: _lists(self.text), takes_self=True)
-    )
+    def __init__(self, text: str = DEFAULT_PLACEHOLDER) -> None:
+        self.text = text
+        raw = text.encode()
+        base64_text = base64.b64encode(raw).decode()
+        # In columns that are text in JSON: text, bytes in each coding, hstore.
+        safe = base64.urlsafe_b64encode(raw).decode()
+        self._texts = {text, base64_text, safe, raw.hex(), f'{{"{text}":"{text}"}}'}
+        # Java's UUID.nameUUIDFromBytes makes it so: version 3, without a name space.
+        named = uuid.UUID(bytes=hashlib.md5(raw, usedforsecurity=False).digest(), version=3)
+        # In arrays: of text, of bytes, of uuid, of numbers.
+        self._lists = ([text], [base64_text], [str(named)], list(raw))
 
     def columns_of(self, row: dict[str, Any]) -> tuple[str, ...]:
         """Return the columns of a row that have the placeholder."""
@@ -283,3 +273,112 @@ class Placeholder:
         if isinstance(value, list):
             return value in self._lists
         return isinstance(value, dict) and value == {self.text: self.text}
+
+
+# The schemas that Kafka Connect's JsonConverter writes beside values and keys
+#
+# JSON has fewer types than a table.  A schema says what a number, a text or an object stands for.  It
+# has the name of a logical type of Debezium or Connect, or else only Connect's own type
+# (https://github.com/apache/kafka/blob/trunk/connect/json/src/main/java/org/apache/kafka/connect/json/JsonConverter.java).
+
+
+class SemanticType(msgspec.Struct):
+    """The schema of one field."""
+
+    field: str = ""
+    type: str | None = None
+    name: str | None = None
+    parameters: dict[str, str] = {}
+    fields: list[SemanticType] = []
+    items: SemanticType | None = None
+    values: SemanticType | None = None
+
+    def part(self, name: str) -> SemanticType | None:
+        """Return the schema of a struct's field, or of a map's values; None if it is missing."""
+        return next((each for each in self.fields if each.field == name), self.values)
+
+
+class Meaning(NamedTuple):
+    """The meaning of a field's values.
+
+    Args:
+        kind: One of "bare" (there is no schema), "boolean", "integer", "float", "double", "text",
+            "bytes", "decimal", "date", "time", "zoned time", "local time" (a date and a time
+            without a zone), "instant", "duration", "array", "map" and "struct".
+        fraction: How many digits after the second a time as a number has; 0 for times as text.
+    """
+
+    kind: str
+    fraction: int = 0
+
+
+_BARE: Final = Meaning("bare")
+
+_BY_NAME: Final[Mapping[str, Meaning]] = {
+    "org.apache.kafka.connect.data.Decimal": Meaning("decimal"),
+    "org.apache.kafka.connect.data.Date": Meaning("date"),
+    "org.apache.kafka.connect.data.Time": Meaning("time", 3),
+    "org.apache.kafka.connect.data.Timestamp": Meaning("local time", 3),
+    "io.debezium.data.VariableScaleDecimal": Meaning("decimal"),
+    "io.debezium.time.Date": Meaning("date"),
+    "io.debezium.time.IsoDate": Meaning("date"),
+    "io.debezium.time.Time": Meaning("time", 3),
+    "io.debezium.time.MicroTime": Meaning("time", 6),
+    "io.debezium.time.NanoTime": Meaning("time", 9),
+    "io.debezium.time.IsoTime": Meaning("time"),
+    "io.debezium.time.ZonedTime": Meaning("zoned time"),
+    "io.debezium.time.Timestamp": Meaning("local time", 3),
+    "io.debezium.time.MicroTimestamp": Meaning("local time", 6),
+    "io.debezium.time.NanoTimestamp": Meaning("local time", 9),
+    "io.debezium.time.IsoTimestamp": Meaning("local time"),
+    "io.debezium.time.ZonedTimestamp": Meaning("instant"),
+    "io.debezium.time.MicroDuration": Meaning("duration"),
+    "io.debezium.time.NanoDuration": Meaning("duration"),
+}
+# Other logical types mean what their type says: texts, bytes, numbers, arrays and structs.
+_BY_TYPE: Final[Mapping[str, Meaning]] = {
+    **dict.fromkeys(("int8", "int16", "int32", "int64"), Meaning("integer")),
+    "string": Meaning("text"),
+    **{
+        name: Meaning(name)
+        for name in ("boolean", "float", "double", "bytes", "array", "map", "struct")
+    },
+}
+
+
+def classify(semantic: SemanticType | None) -> Meaning:
+    """Return the meaning of a field's values, "bare" if there is no schema."""
+    if semantic is None:
+        return _BARE
+    return _BY_NAME.get(semantic.name or "") or _BY_TYPE.get(semantic.type or "", _BARE)
+
+
+_SEMANTIC = msgspec.json.Decoder(SemanticType)
+
+
+# Every wrapped record brings the schema of its table, so the same few schemas come again and again.
+@lru_cache(maxsize=256)
+def schema_at(schema: bytes) -> SemanticType | None:
+    """Read a schema; None if it is empty or null.
+
+    Raises:
+        ValueError: It is not a schema of Kafka Connect.
+    """
+    if not schema:
+        return None
+    try:
+        check_depth(schema, _ANYTHING.decode(schema))
+        return _SEMANTIC.decode(schema) if schema != b"null" else None
+    except RecursionError as error:
+        msg = "the schema is nested too deeply"
+        raise ValueError(msg) from error
+
+
+def fields_of(schema: bytes) -> Mapping[str, SemanticType]:
+    """Read the fields of a struct's schema by name; an empty schema has no fields.
+
+    Raises:
+        ValueError: It is not a schema of Kafka Connect.
+    """
+    root = schema_at(schema)
+    return {} if root is None else {each.field: each for each in root.fields}

@@ -19,13 +19,14 @@ import pyarrow as pa
 
 from pyflinklike._messages import short_repr
 from pyflinklike.cdc.column_values import (
+    NAMES,
     Convert,
     converter_of,
     is_as_it_is,
     natural_of,
     type_name,
 )
-from pyflinklike.cdc.connect_schema import SemanticType, fields_of, schema_at
+from pyflinklike.cdc.envelope import SemanticType, fields_of, schema_at
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -214,27 +215,20 @@ def _keep(value: Any) -> Any:
 
 # Declarations
 
+_ALIASES: Final = {
+    "byte": "TINYINT",
+    "short": "SMALLINT",
+    "integer": "INT",
+    "long": "BIGINT",
+    "real": "FLOAT",
+    "char": "STRING",
+    "varchar": "STRING",
+    "timestamp_ltz": "TIMESTAMP",
+}
+_BY_NAME: Final = {name: kind for kind, name in NAMES.items()}
 _PLAIN: Final[Mapping[str, pa.DataType]] = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "byte": pa.int8(),
-    "smallint": pa.int16(),
-    "short": pa.int16(),
-    "int": pa.int32(),
-    "integer": pa.int32(),
-    "bigint": pa.int64(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "real": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "char": pa.string(),
-    "varchar": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ltz": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
+    **{name.lower(): kind for name, kind in _BY_NAME.items()},
+    **{alias: _BY_NAME[name] for alias, name in _ALIASES.items()},
 }
 _DECIMALS: Final = ("decimal", "dec", "numeric")
 _NUMBERS: Final = re.compile(r"\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from pyflinklike.errors import BrokerError, DataLossError
 from pyflinklike.kafka.messages import RecordColumns
-from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition
-from pyflinklike.kafka.options import ReaderOptions, hide_secrets, make_client
+from pyflinklike.kafka.offsets import OffsetRange, Offsets
+from pyflinklike.kafka.options import Partition, ReaderOptions, hide_secrets, make_client
 
 __all__ = ["fetch", "refuse_new_topics", "refuse_step_back", "report_gone", "report_loss"]
 

@@ -16,9 +16,16 @@ import attrs
 
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DataLossError, DeclarationValueError
-from pyflinklike.kafka.cluster import Cluster, resolve_offsets
-from pyflinklike.kafka.offsets import Offsets, Partition
-from pyflinklike.kafka.options import EARLIEST, LATEST, PREFIX, SUBSCRIPTIONS, reader_options
+from pyflinklike.kafka.offsets import Cluster, Offsets, Partition, resolve_offsets
+from pyflinklike.kafka.options import (
+    EARLIEST,
+    LATEST,
+    PREFIX,
+    SUBSCRIPTIONS,
+    Partition,
+    find_options,
+    reader_options,
+)
 from pyflinklike.state_processor._savepoints.manifest import Position
 from pyflinklike.state_processor._spark.history import add_kind
 
@@ -65,7 +72,7 @@ class KafkaHistory:
             DeclarationValueError: An option is wrong.
             BrokerError: A broker does not answer.
         """
-        given = _find(options, (*SUBSCRIPTIONS, "endingOffsets"))
+        given = find_options(options, (*SUBSCRIPTIONS, "endingOffsets"))
         what = " ".join(f"{name} {value}" for name, value in given.items() if name in SUBSCRIPTIONS)
         ends = _read_offsets(given.get("endingOffsets", "latest"))
         ids: Mapping[str, str] = {}
@@ -118,21 +125,11 @@ class KafkaHistory:
 
     def _choose(self, options: Mapping[str, str]) -> dict[str, str]:
         """Return the options that a request to the brokers needs."""
-        known = _find(options, (*SUBSCRIPTIONS, "endingOffsets"))
+        known = find_options(options, (*SUBSCRIPTIONS, "endingOffsets"))
         settings = {
             name: value for name, value in options.items() if name.lower().startswith(PREFIX)
         }
         return {**known, **settings}
-
-
-def _find(options: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the options of these names; the case of the given names does not matter."""
-    canonical = {name.lower(): name for name in names}
-    return {
-        canonical[name.lower()]: value
-        for name, value in options.items()
-        if name.lower() in canonical
-    }
 
 
 def _leave_out(options: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:

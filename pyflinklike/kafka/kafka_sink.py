@@ -11,7 +11,7 @@ import attrs
 
 from pyflinklike._clock import MAX_WATERMARK
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import instance_of, short_repr, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -22,7 +22,12 @@ from pyflinklike.errors import (
 )
 from pyflinklike.kafka.delivery import Delivery
 from pyflinklike.kafka.messages import Message, RecordIds
-from pyflinklike.kafka.options import as_options, check_property, writer_options
+from pyflinklike.kafka.options import (
+    ClientBuilder,
+    as_options,
+    check_instance,
+    writer_options,
+)
 from pyflinklike.pyflink._graph.functions import copy_function
 from pyflinklike.pyflink._graph.serialization import SerializationSchema, check_schema
 from pyflinklike.pyflink._graph.sinks import DeliveryGuarantee, Renaming, Sink, SinkWriter
@@ -132,21 +137,13 @@ class _Writer(SinkWriter):
         self._delivery.give_up()
 
 
-class KafkaSinkBuilder:
+class KafkaSinkBuilder(ClientBuilder):
     """Sets the options of a `KafkaSink` and `build`s it, as PyFlink's."""
 
     def __init__(self) -> None:
-        self._properties: dict[str, str] = {}
+        super().__init__()
         self._serializer: KafkaRecordSerializationSchema | None = None
         self._guarantee = DeliveryGuarantee.AT_LEAST_ONCE
-
-    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
-        """Set the addresses of the brokers.
-
-        Args:
-            bootstrap_servers: One or more addresses, as `host:port,...`.
-        """
-        return self.set_property("bootstrap.servers", bootstrap_servers)
 
     def set_record_serializer(
         self, record_serializer: KafkaRecordSerializationSchema
@@ -159,15 +156,9 @@ class KafkaSinkBuilder:
         Raises:
             DeclarationTypeError: The argument is no `KafkaRecordSerializationSchema`.
         """
-        if not isinstance(record_serializer, KafkaRecordSerializationSchema):
-            remedy = instance_of(
-                KafkaRecordSerializationSchema,
-                record_serializer,
-                "make it by KafkaRecordSerializationSchema.builder()",
-            )
-            msg = f"it takes a KafkaRecordSerializationSchema, got {short_repr(record_serializer)}; {remedy}"
-            raise DeclarationTypeError(msg)
-        self._serializer = record_serializer
+        example = "the result of KafkaRecordSerializationSchema.builder()"
+        kind = KafkaRecordSerializationSchema
+        self._serializer = check_instance(record_serializer, kind, example)
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
@@ -180,31 +171,12 @@ class KafkaSinkBuilder:
         Raises:
             DeclarationTypeError: The argument is no `DeliveryGuarantee`.
         """
-        if not isinstance(delivery_guarantee, DeliveryGuarantee):
-            msg = f"it takes a DeliveryGuarantee, got {short_repr(delivery_guarantee)}; give for example DeliveryGuarantee.AT_LEAST_ONCE"
-            raise DeclarationTypeError(msg)
-        self._guarantee = delivery_guarantee
+        example = "DeliveryGuarantee.AT_LEAST_ONCE"
+        self._guarantee = check_instance(delivery_guarantee, DeliveryGuarantee, example)
         return self
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:  # noqa: ARG002
         """Do nothing, because this sink uses no transactions."""
-        return self
-
-    def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
-        """Set a setting of the client by Kafka's name; the reference of `pyflinklike.kafka` has more.
-
-        If `pyflinklike.recordIds` is `true`, each record gets a header by which a reader recognises
-        repeats.
-
-        Args:
-            key: The name of the setting, as Kafka has it.
-            value: The value of the setting, as text.
-
-        Raises:
-            DeclarationTypeError: The name or the value is no text.
-        """
-        name, text = check_property(key, value)
-        self._properties[name] = text
         return self
 
     def build(self) -> KafkaSink:

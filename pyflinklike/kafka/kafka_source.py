@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyflinklike._checks import is_int64
 from pyflinklike._deprecation import WithoutJava
-from pyflinklike._messages import instance_of, short_repr, shown_error
+from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
@@ -30,18 +30,18 @@ from pyflinklike.errors import (
     SparkSetupError,
     UserFunctionError,
 )
-from pyflinklike.kafka.cluster import Cluster
-from pyflinklike.kafka.data_source import FORMAT, register
+from pyflinklike.kafka.data_source import FORMAT, HAS_LIMITS, register
 from pyflinklike.kafka.fetch import fetch
-from pyflinklike.kafka.offsets import OffsetRange, Offsets, Partition
+from pyflinklike.kafka.offsets import Cluster, OffsetRange, Offsets
 from pyflinklike.kafka.options import (
     EARLIEST,
+    ClientBuilder,
+    Partition,
     ReaderOptions,
     as_options,
-    check_property,
+    check_instance,
     reader_options,
 )
-from pyflinklike.kafka.stream_reader import HAS_LIMITS
 from pyflinklike.pyflink._graph.functions import copy_function
 from pyflinklike.pyflink._graph.serialization import DeserializationSchema, check_schema
 from pyflinklike.pyflink._spark.data_frame_source import Elements, FrameSource
@@ -214,23 +214,15 @@ class KafkaSource(FrameSource):
         return reader_options(self.options, streaming=not self.is_bounded)
 
 
-class KafkaSourceBuilder:
+class KafkaSourceBuilder(ClientBuilder):
     """Sets the options of a `KafkaSource` and `build`s it, as PyFlink's."""
 
     def __init__(self) -> None:
-        self._properties: dict[str, str] = {}
+        super().__init__()
         self._subscription: tuple[str, str, str] | None = None
         self._starting = KafkaOffsetsInitializer.earliest()
         self._stopping: KafkaOffsetsInitializer | None = None
         self._deserializer: DeserializationSchema | None = None
-
-    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
-        """Set the addresses of the brokers.
-
-        Args:
-            bootstrap_servers: One or more addresses, as `host:port,...`.
-        """
-        return self.set_property("bootstrap.servers", bootstrap_servers)
 
     def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
         """Set the consumer group, whose committed offsets may be used; the source does not join it.
@@ -275,9 +267,7 @@ class KafkaSourceBuilder:
         """
         assigned: dict[str, list[int]] = {}
         for each in partitions:
-            if not isinstance(each, KafkaTopicPartition):
-                msg = f"it takes KafkaTopicPartitions, got {short_repr(each)}; give for example {{KafkaTopicPartition('clicks', 0)}}"
-                raise DeclarationTypeError(msg)
+            check_instance(each, KafkaTopicPartition, "{KafkaTopicPartition('clicks', 0)}")
             assigned.setdefault(each.topic, []).append(each.partition)
         text = json.dumps({topic: sorted(assigned[topic]) for topic in sorted(assigned)})
         return self._subscribe("assign", text, f"partitions {text}")
@@ -290,7 +280,7 @@ class KafkaSourceBuilder:
         Args:
             starting_offsets_initializer: Finds the offsets when the job begins.
         """
-        self._starting = check_initializer(starting_offsets_initializer)
+        self._starting = _check_initializer(starting_offsets_initializer)
         return self
 
     def set_bounded(
@@ -301,7 +291,7 @@ class KafkaSourceBuilder:
         Args:
             stopping_offsets_initializer: Finds the offsets when the job begins.
         """
-        self._stopping = check_initializer(stopping_offsets_initializer)
+        self._stopping = _check_initializer(stopping_offsets_initializer)
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> NoReturn:  # noqa: ARG002
@@ -332,23 +322,6 @@ class KafkaSourceBuilder:
         """
         check_schema(deserialization_schema, DeserializationSchema)
         self._deserializer = deserialization_schema
-        return self
-
-    def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
-        """Set a setting of the client by Kafka's name; the reference of `pyflinklike.kafka` has more.
-
-        `pyflinklike.failOnDataLoss`, `.maxOffsetsPerTrigger` and `.kafkaConsumer.pollTimeoutMs` are
-        options of the data source.
-
-        Args:
-            key: The name of the setting, as Kafka has it.
-            value: The value of the setting, as text.
-
-        Raises:
-            DeclarationTypeError: The name or the value is no text.
-        """
-        name, text = check_property(key, value)
-        self._properties[name] = text
         return self
 
     def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder:
@@ -422,16 +395,6 @@ class KafkaOffsetResetStrategy(Enum):
     NONE = 2
 
 
-class _Kind(Enum):
-    """The ways to find offsets."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-    COMMITTED = "committed"
-    TIMESTAMP = "timestamp"
-    OFFSETS = "offsets"
-
-
 @attrs.frozen
 class KafkaOffsetsInitializer(WithoutJava):
     """Offsets of all partitions, found when a job begins; a job with a checkpoint has its own.
@@ -439,20 +402,21 @@ class KafkaOffsetsInitializer(WithoutJava):
     Make it with one of its static methods, as PyFlink's.
     """
 
-    _kind: _Kind
-    _otherwise: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE
-    _time: int = 0
+    # Offsets are looked up in this order: by name or by time, then the group's, then the strategy's.
+    _otherwise: KafkaOffsetResetStrategy
+    _asks_group: bool = False
+    _time: int | None = None
     _offsets: Mapping[KafkaTopicPartition, int] = attrs.field(factory=dict)
 
     @staticmethod
     def earliest() -> KafkaOffsetsInitializer:
         """Start at the first offset that each partition still has."""
-        return KafkaOffsetsInitializer(_Kind.EARLIEST)
+        return KafkaOffsetsInitializer(KafkaOffsetResetStrategy.EARLIEST)
 
     @staticmethod
     def latest() -> KafkaOffsetsInitializer:
         """Start at the end of each partition."""
-        return KafkaOffsetsInitializer(_Kind.LATEST)
+        return KafkaOffsetsInitializer(KafkaOffsetResetStrategy.LATEST)
 
     @staticmethod
     def committed_offsets(
@@ -467,8 +431,7 @@ class KafkaOffsetsInitializer(WithoutJava):
         Raises:
             DeclarationTypeError: The argument is no `KafkaOffsetResetStrategy`.
         """
-        strategy = _strategy(offset_reset_strategy)
-        return KafkaOffsetsInitializer(_Kind.COMMITTED, strategy)
+        return KafkaOffsetsInitializer(_strategy(offset_reset_strategy), asks_group=True)
 
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
@@ -483,7 +446,7 @@ class KafkaOffsetsInitializer(WithoutJava):
         if not is_int64(timestamp) or timestamp < 0:
             msg = f"a timestamp is an int of ms from 0 on, got {short_repr(timestamp)}; give for example 1700000000000"
             raise DeclarationValueError(msg)
-        return KafkaOffsetsInitializer(_Kind.TIMESTAMP, time=timestamp)
+        return KafkaOffsetsInitializer(KafkaOffsetResetStrategy.LATEST, time=timestamp)
 
     @staticmethod
     def offsets(
@@ -509,7 +472,7 @@ class KafkaOffsetsInitializer(WithoutJava):
                 )
                 raise DeclarationTypeError(msg)
         strategy = _strategy(offset_reset_strategy)
-        return KafkaOffsetsInitializer(_Kind.OFFSETS, strategy, offsets=dict(offsets))
+        return KafkaOffsetsInitializer(strategy, asks_group=True, offsets=dict(offsets))
 
     def found(
         self, partitions: list[Partition], cluster: Cluster, group: str | None
@@ -525,33 +488,20 @@ class KafkaOffsetsInitializer(WithoutJava):
             DeclarationValueError: A partition has no offset.
             BrokerError: A broker does not answer.
         """
-        if self._kind is _Kind.EARLIEST:
-            return cluster.earliest(partitions)
-        if self._kind is _Kind.LATEST:
-            return cluster.latest(partitions)
-        if self._kind is _Kind.TIMESTAMP:
-            return _until_the_end(cluster.at_time(partitions, self._time), partitions, cluster)
-        named = {(each.topic, each.partition): offset for each, offset in self._offsets.items()}
-        given = {each: named[each] for each in partitions if each in named}
-        return self._complete(given, partitions, cluster, group)
-
-    def _complete(
-        self,
-        given: Mapping[Partition, int],
-        partitions: list[Partition],
-        cluster: Cluster,
-        group: str | None,
-    ) -> dict[Partition, int]:
-        """Add an offset for each other partition: the committed one, or the strategy's."""
-        missing = [each for each in partitions if each not in given]
-        committed = cluster.read_committed(missing, group) if group is not None and missing else {}
-        left = [each for each in missing if each not in committed]
+        if self._time is None:
+            named = {(each.topic, each.partition): offset for each, offset in self._offsets.items()}
+            found = {each: named[each] for each in partitions if each in named}
+        else:
+            found = cluster.at_time(partitions, self._time)
+        left = [each for each in partitions if each not in found]
+        if self._asks_group and group is not None and left:
+            found |= cluster.read_committed(left, group)
+            left = [each for each in left if each not in found]
         if self._otherwise is KafkaOffsetResetStrategy.NONE:
             _refuse_none(left, group)
-            return {**given, **committed}
+            return found
         is_first = self._otherwise is KafkaOffsetResetStrategy.EARLIEST
-        rest = cluster.earliest(left) if is_first else cluster.latest(left)
-        return {**given, **committed, **rest}
+        return found | (cluster.earliest(left) if is_first else cluster.latest(left))
 
 
 def offsets_within(
@@ -581,14 +531,6 @@ def offsets_within(
     return dict(found)
 
 
-def _until_the_end(
-    found: Mapping[Partition, int | None], partitions: Iterable[Partition], cluster: Cluster
-) -> dict[Partition, int]:
-    """Replace None, which means that no record is so late, by the end of the partition."""
-    ends = cluster.latest([each for each in partitions if found[each] is None])
-    return {each: ends[each] if offset is None else offset for each, offset in found.items()}
-
-
 def _refuse_none(left: list[Partition], group: str | None) -> None:
     if left:
         names = ", ".join(f"{topic}/{number}" for topic, number in left)
@@ -601,10 +543,11 @@ def _refuse_none(left: list[Partition], group: str | None) -> None:
 
 
 def _strategy(given: Any) -> KafkaOffsetResetStrategy:
-    if not isinstance(given, KafkaOffsetResetStrategy):
-        msg = f"it takes a KafkaOffsetResetStrategy, got {short_repr(given)}; give for example KafkaOffsetResetStrategy.EARLIEST"
-        raise DeclarationTypeError(msg)
-    return given
+    return check_instance(given, KafkaOffsetResetStrategy, "KafkaOffsetResetStrategy.EARLIEST")
+
+
+def _check_initializer(given: Any) -> KafkaOffsetsInitializer:
+    return check_instance(given, KafkaOffsetsInitializer, "KafkaOffsetsInitializer.earliest()")
 
 
 def _items(offsets: Any) -> Iterable[tuple[Any, Any]]:
@@ -612,21 +555,6 @@ def _items(offsets: Any) -> Iterable[tuple[Any, Any]]:
         msg = f"offsets are a mapping, got {short_repr(offsets)}; give for example {{KafkaTopicPartition('clicks', 0): 23}}"
         raise DeclarationTypeError(msg)
     return offsets.items()
-
-
-def check_initializer(given: Any) -> KafkaOffsetsInitializer:
-    """Return the argument, which must be able to find offsets.
-
-    Raises:
-        DeclarationTypeError: The argument is no `KafkaOffsetsInitializer`.
-    """
-    if not isinstance(given, KafkaOffsetsInitializer):
-        remedy = instance_of(
-            KafkaOffsetsInitializer, given, "give for example KafkaOffsetsInitializer.earliest()"
-        )
-        msg = f"it takes a KafkaOffsetsInitializer, got {short_repr(given)}; {remedy}"
-        raise DeclarationTypeError(msg)
-    return given
 
 
 def elements_of(

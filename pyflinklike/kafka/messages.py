@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of Kafka as columns, the same as in Spark's own Kafka connector, and ids of messages."""
+"""Messages of Kafka as columns, the same as in Spark's own Kafka connector, and the ids of messages.
+
+A writer may give each message an id; `drop_repeats` drops the messages whose id has come before.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ import attrs
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -25,7 +30,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pyflinklike import KeyedProcessFunction, StateTtlConfig, Types, ValueStateDescriptor
+from pyflinklike._clock import DurationLike
 from pyflinklike.errors import DeclarationValueError, SparkSetupError
+from pyflinklike.spark import key_by
 
 __all__ = [
     "HEADER",
@@ -33,6 +41,7 @@ __all__ = [
     "RecordColumns",
     "RecordIds",
     "check_columns",
+    "drop_repeats",
     "of_batches",
     "of_rows",
     "spark_columns",
@@ -154,31 +163,25 @@ def _bytes(value: str | bytes | bytearray | None) -> bytes | None:
 # Records that are read
 
 _COLUMNS: Final = [
-    StructField("key", BinaryType()),
-    StructField("value", BinaryType()),
-    StructField("topic", StringType()),
-    StructField("partition", IntegerType()),
-    StructField("offset", LongType()),
-    StructField("timestamp", TimestampType()),
-    StructField("timestampType", IntegerType()),
+    ("key", BinaryType(), pa.binary()),
+    ("value", BinaryType(), pa.binary()),
+    ("topic", StringType(), pa.string()),
+    ("partition", IntegerType(), pa.int32()),
+    ("offset", LongType(), pa.int64()),
+    ("timestamp", TimestampType(), pa.timestamp("us", tz="UTC")),
+    ("timestampType", IntegerType(), pa.int32()),
+    (
+        "headers",
+        HEADERS,
+        pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ),
 ]
+"""The columns, and their types for Spark and for Arrow; the last one comes only if it is asked for."""
 
 _MOST_RECORDS: Final = 10_000
 _MOST_BYTES: Final = 16 * 1024 * 1024
-_HEADERS_TYPE: Final = pa.list_(
-    pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
-)
 _AFTER_ALL: Final = 2**63 // 1000
 """The first time, in ms, that Spark cannot hold: in the year 294,247.  A producer may write any time."""
-_FIELDS: Final = [
-    pa.field("key", pa.binary()),
-    pa.field("value", pa.binary()),
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("timestamp", pa.timestamp("us", tz="UTC")),
-    pa.field("timestampType", pa.int32()),
-]
 
 
 def spark_columns(*, headers: bool) -> StructType:
@@ -187,7 +190,8 @@ def spark_columns(*, headers: bool) -> StructType:
     Args:
         headers: Whether to add a column of headers.
     """
-    return StructType([*_COLUMNS, StructField("headers", HEADERS)] if headers else _COLUMNS)
+    columns = _COLUMNS if headers else _COLUMNS[:-1]
+    return StructType([StructField(name, kind) for name, kind, _ in columns])
 
 
 class RecordColumns:
@@ -201,8 +205,8 @@ class RecordColumns:
 
     def __init__(self, topic: str, partition: int, *, headers: bool) -> None:
         self._topic, self._partition, self._with_headers = topic, partition, headers
-        fields = [*_FIELDS, pa.field("headers", _HEADERS_TYPE)] if headers else _FIELDS
-        self._schema = pa.schema(fields)
+        columns = _COLUMNS if headers else _COLUMNS[:-1]
+        self._schema = pa.schema([(name, kind) for name, _, kind in columns])
         self._clear()
 
     def _clear(self) -> None:
@@ -231,7 +235,7 @@ class RecordColumns:
         self._offsets.append(message.offset())
         kind, milliseconds = message.timestamp()
         is_there = kind != TIMESTAMP_NOT_AVAILABLE and milliseconds < _AFTER_ALL
-        self._times.append(milliseconds if is_there else None)
+        self._times.append(milliseconds * 1000 if is_there else None)
         self._kinds.append(kind - 1)  # Java counts from -1
         if self._with_headers:
             found = message.headers()
@@ -240,21 +244,14 @@ class RecordColumns:
 
     def drain(self) -> pa.RecordBatch:
         """Return all records that wait as one record batch."""
-        count = len(self)
-        milliseconds = pa.array(self._times, pa.timestamp("ms", tz="UTC"))
-        columns = [
-            pa.array(self._keys, pa.binary()),
-            pa.array(self._values, pa.binary()),
-            pa.array([self._topic] * count, pa.string()),
-            pa.array([self._partition] * count, pa.int32()),
-            pa.array(self._offsets, pa.int64()),
-            milliseconds.cast(pa.timestamp("us", tz="UTC")),
-            pa.array(self._kinds, pa.int32()),
+        topics, partitions = [self._topic] * len(self), [self._partition] * len(self)
+        columns = (self._keys, self._values, topics, partitions, self._offsets, self._times)
+        arrays = [
+            pa.array(values, field.type)
+            for values, field in zip((*columns, self._kinds, self._headers), self._schema)
         ]
-        if self._with_headers:
-            columns.append(pa.array(self._headers, _HEADERS_TYPE))
         self._clear()
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 # Ids
@@ -318,3 +315,68 @@ def _digest(message: Message) -> bytes:
         state.update(b"-" if part is None else b"%d:" % len(data))
         state.update(data)
     return state.digest()
+
+
+# A topic without the records that were written twice
+
+
+_ID: Final = "pyflinklike_record_id"
+
+
+class DropRepeats(KeyedProcessFunction):
+    """Passes the first record of each id on, and drops the others.
+
+    Args:
+        within: How long an id is remembered, in processing time.
+    """
+
+    def __init__(self, within: DurationLike) -> None:
+        self._within = within
+
+    def open(self, runtime_context: Any) -> None:
+        """Declare the state: one flag per id, forgotten after that time."""
+        seen = ValueStateDescriptor("seen", Types.BOOLEAN())
+        seen.enable_time_to_live(StateTtlConfig.new_builder(self._within).build())
+        self._seen = runtime_context.get_state(seen)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        """Yield the record, unless one with the same id has come before."""
+        del ctx
+        if self._seen.value() is None:
+            self._seen.update(True)
+            # The last column is the id, which `drop_repeats` has added.
+            yield tuple(value)[:-1]
+
+
+def drop_repeats(
+    records: DataFrame, within: DurationLike, *, uid: str = "drop_repeats"
+) -> DataFrame:
+    """Drop records that a writer with `recordIds` wrote again.
+
+    A record without such an id always passes.  A repeat that is read later than `within` after the
+    first one passes, too; no other record is ever dropped.  The state is one small entry per record for
+    that time.
+
+    Args:
+        records: A stream or a batch of Kafka's columns, read with `includeHeaders`.
+        within: How long ids are remembered, in processing time; a duration, or ms.  It must be longer
+            than the writing query may be down between two attempts at a micro-batch.
+        uid: The name of the operator in the checkpoint.
+
+    Returns:
+        The records with the same columns.
+
+    Raises:
+        DeclarationValueError: The DataFrame has no column of headers.
+    """
+    if "headers" not in records.columns:
+        msg = (
+            "repeats are recognised by their headers, got no column headers; read with "
+            'option("includeHeaders", "true")'
+        )
+        raise DeclarationValueError(msg)
+    given = sql.expr(f"filter(headers, each -> each.key = '{HEADER}')[0].value").cast("string")
+    # A record without an id gets its own position as its id, so it is never a repeat.
+    place = sql.concat_ws("/", "topic", "partition", "offset")
+    named = records.withColumn(_ID, sql.coalesce(given, place))
+    return key_by(named, _ID).process(DropRepeats(within), records.schema, uid=uid)

@@ -17,24 +17,29 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 import attrs
 from confluent_kafka import KafkaException
 
-from pyflinklike._messages import short_repr
+from pyflinklike._messages import instance_of, short_repr
 from pyflinklike.errors import BrokerError, DeclarationTypeError, DeclarationValueError
-from pyflinklike.kafka.offsets import Partition
 
 __all__ = [
     "EARLIEST",
     "LATEST",
     "PREFIX",
     "SUBSCRIPTIONS",
+    "Bounds",
+    "ClientBuilder",
+    "Partition",
     "ReaderOptions",
     "WriterOptions",
     "as_options",
-    "check_property",
+    "by_partition",
+    "check_instance",
+    "find_options",
     "hide_secrets",
     "make_client",
     "reader_options",
@@ -48,26 +53,82 @@ LATEST: Final = -1
 
 SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 
-_READER: Final = (
-    *SUBSCRIPTIONS,
-    "startingOffsets",
-    "endingOffsets",
-    "failOnDataLoss",
-    "maxOffsetsPerTrigger",
-    "minPartitions",
-    "includeHeaders",
-    "groupIdPrefix",
-    "kafkaConsumer.pollTimeoutMs",
-    "waitFor",
-    "holdWhile",
-)
-_WRITER: Final = ("topic", "recordIds")
 # Spark passes its own options to the source, too.
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
-_POLL_TIMEOUT: Final = "120000"
+
+Partition = tuple[str, int]
+"""A topic and the number of one of its partitions."""
 
 Bounds = str | Mapping[Partition, int]
 """The start or the end: "earliest", "latest", or an offset for each partition."""
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        msg = f"the option {name} must be true or false, got {short_repr(text.lower())}"
+        raise DeclarationValueError(msg)
+    return text.lower() == "true"
+
+
+def _count(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        msg = f"the option {name} must be a positive whole number, got {short_repr(text)}"
+        raise DeclarationValueError(msg)
+    return int(text)
+
+
+def _text(_: str, text: str) -> str:
+    return text
+
+
+def _bounds(name: str, text: str) -> Bounds:
+    """Read the start or the end; a batch must not end at the earliest offset."""
+    word = text.strip().lower()
+    found: Bounds = word
+    if word not in ("earliest", "latest"):
+        try:
+            found = {each: _offset(at) for each, at in by_partition(json.loads(text)).items()}
+        except (ValueError, AttributeError) as error:
+            msg = (
+                f'the option {name} must be earliest, latest or JSON such as {{"topic": {{"0": 23, "1": -2}}}}, '
+                f"with -2 for earliest and -1 for latest; got {short_repr(text.strip())}"
+            )
+            raise DeclarationValueError(msg) from error
+    ends = [found] if isinstance(found, str) else found.values()
+    if name == "endingOffsets" and not {"earliest", EARLIEST}.isdisjoint(ends):
+        msg = "a batch cannot end at the earliest offset (-2); set endingOffsets to latest or to offsets"
+        raise DeclarationValueError(msg)
+    return found
+
+
+def by_partition(topics: Any) -> dict[Partition, Any]:
+    """Return the values in JSON such as `{"topic": {"0": 23}}` by topic and partition.
+
+    Raises:
+        AttributeError, ValueError: It is other JSON.
+    """
+    return {
+        (topic, int(partition)): value
+        for topic, partitions in topics.items()
+        for partition, value in partitions.items()
+    }
+
+
+def _offset(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < EARLIEST:
+        raise ValueError(value)
+    return value
+
+
+def _option(name: str, read: Callable[[str, str], Any], default: Any = None) -> Any:
+    """Return the field of an option.
+
+    Args:
+        name: The name of the option.
+        read: Takes the name and the text of the option, and returns its value.
+        default: The value if the option is missing.
+    """
+    return attrs.field(default=default, metadata={"name": name, "read": read})
 
 
 @attrs.frozen
@@ -77,10 +138,10 @@ class ReaderOptions:
     Args:
         settings: Settings of librdkafka; they may hold secrets, so they are never shown.
         api_timeout_ms: The most ms that a request to the brokers may take.
-        poll_timeout_ms: The most ms that a task waits for records that exist.
         subscription: The topics that the reader reads.
         starting: The offsets at which a new query starts.
         ending: The offsets at which a batch ends.
+        poll_timeout_ms: The most ms that a task waits for records that exist.
         fail_on_data_loss: Whether the query stops if records are gone.
         max_offsets: The most offsets in a micro-batch; None for no limit.
         min_partitions: The least number of Spark's partitions.
@@ -92,16 +153,16 @@ class ReaderOptions:
 
     settings: Mapping[str, str] = attrs.field(repr=False)
     api_timeout_ms: int
-    poll_timeout_ms: int
     subscription: Subscription
-    starting: Bounds
-    ending: Bounds
-    fail_on_data_loss: bool
-    max_offsets: int | None
-    min_partitions: int
-    include_headers: bool
-    wait_for: str | None = None
-    hold_while: str | None = None
+    starting: str | Mapping[Partition, int] = _option("startingOffsets", _bounds)
+    ending: str | Mapping[Partition, int] = _option("endingOffsets", _bounds, "latest")
+    poll_timeout_ms: int = _option("kafkaConsumer.pollTimeoutMs", _count, 120_000)
+    fail_on_data_loss: bool = _option("failOnDataLoss", _flag, True)
+    max_offsets: int | None = _option("maxOffsetsPerTrigger", _count)
+    min_partitions: int = _option("minPartitions", _count, 0)
+    include_headers: bool = _option("includeHeaders", _flag, False)
+    wait_for: str | None = _option("waitFor", _text)
+    hold_while: str | None = _option("holdWhile", _text)
 
 
 @attrs.frozen
@@ -115,8 +176,8 @@ class WriterOptions:
     """
 
     settings: Mapping[str, str] = attrs.field(repr=False)
-    topic: str | None
-    record_ids: bool
+    topic: str | None = _option("topic", _text)
+    record_ids: bool = _option("recordIds", _flag, False)
 
 
 def reader_options(options: Mapping[str, str], *, streaming: bool) -> ReaderOptions:
@@ -126,31 +187,18 @@ def reader_options(options: Mapping[str, str], *, streaming: bool) -> ReaderOpti
         DeclarationValueError: An option is unknown, missing or out of its range; the message names
             it, and says what is allowed.
     """
-    given = _find_known(options, _READER, "a reader")
+    given = _find_known(options, ReaderOptions, (*SUBSCRIPTIONS, "groupIdPrefix"))
     settings, timeout = client_settings(options)
     prefix = given.get("groupIdPrefix", "spark-kafka-source")
     # A consumer of librdkafka must have a group id, although it joins no group.
     settings.setdefault("group.id", f"{prefix}-pyflinklike")
-    for name in ("endingOffsets",) if streaming else ("maxOffsetsPerTrigger",):
-        if name in given:
-            other = "batch" if streaming else "stream"
-            msg = f"the option {name} is for a {other} only; leave it out"
-            raise DeclarationValueError(msg)
-    limit = _count(given, "maxOffsetsPerTrigger", "0")
-    return ReaderOptions(
-        settings=settings,
-        api_timeout_ms=timeout,
-        poll_timeout_ms=_count(given, "kafkaConsumer.pollTimeoutMs", _POLL_TIMEOUT),
-        subscription=subscription_of(given),
-        starting=_bounds(given, "startingOffsets", "latest" if streaming else "earliest", LATEST),
-        ending=_bounds(given, "endingOffsets", "latest", EARLIEST),
-        fail_on_data_loss=_flag(given, "failOnDataLoss", "true"),
-        max_offsets=limit or None,
-        min_partitions=_count(given, "minPartitions", "0"),
-        include_headers=_flag(given, "includeHeaders", "false"),
-        wait_for=given.get("waitFor"),
-        hold_while=given.get("holdWhile"),
-    )
+    only, other = ("endingOffsets", "batch") if streaming else ("maxOffsetsPerTrigger", "stream")
+    if only in given:
+        msg = f"the option {only} is for a {other} only; leave it out"
+        raise DeclarationValueError(msg)
+    given.setdefault("startingOffsets", "latest" if streaming else "earliest")
+    read = _read(ReaderOptions, given)
+    return ReaderOptions(settings, timeout, subscription_of(given), **read)
 
 
 def writer_options(options: Mapping[str, str]) -> WriterOptions:
@@ -159,72 +207,40 @@ def writer_options(options: Mapping[str, str]) -> WriterOptions:
     Raises:
         DeclarationValueError: An option is unknown, missing or out of its range.
     """
-    given = _find_known(options, _WRITER, "a writer")
+    given = _find_known(options, WriterOptions)
     settings, _ = client_settings(options)
-    return WriterOptions(settings, given.get("topic"), _flag(given, "recordIds", "false"))
+    return WriterOptions(settings, **_read(WriterOptions, given))
 
 
-def _find_known(options: Mapping[str, str], names: Iterable[str], whose: str) -> dict[str, str]:
+def _read(kind: Any, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a class for the options that are given."""
+    return {
+        field.name: field.metadata["read"](name, given[name])
+        for field in attrs.fields(kind)
+        if (name := field.metadata.get("name")) in given
+    }
+
+
+def _find_known(options: Mapping[str, str], kind: Any, more: Iterable[str] = ()) -> dict[str, str]:
+    """Return the options that a reader or writer has, and refuse others."""
+    known = [*more, *(each.metadata["name"] for each in attrs.fields(kind) if each.metadata)]
+    lower = {each.lower() for each in known} | _OF_SPARK
+    for name in options:
+        if name.lower() not in lower and not name.lower().startswith(PREFIX):
+            whose = "a reader" if kind is ReaderOptions else "a writer"
+            msg = f"{whose} of pyflinklike.kafka has no option {name}; it has kafka.*, {', '.join(sorted(known))}"
+            raise DeclarationValueError(msg)
+    return find_options(options, known)
+
+
+def find_options(options: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     """Return the options of these names; the case of the given names does not matter."""
     canonical = {name.lower(): name for name in names}
-    given = {}
-    for name, value in options.items():
-        if name.lower() in canonical:
-            given[canonical[name.lower()]] = value
-        elif not name.lower().startswith(PREFIX) and name.lower() not in _OF_SPARK:
-            known = ", ".join(sorted(canonical.values()))
-            msg = f"{whose} of pyflinklike.kafka has no option {name}; it has kafka.*, {known}"
-            raise DeclarationValueError(msg)
-    return given
-
-
-def _flag(given: Mapping[str, str], name: str, default: str) -> bool:
-    value = given.get(name, default).lower()
-    if value not in ("true", "false"):
-        msg = f"the option {name} must be true or false, got {short_repr(value)}"
-        raise DeclarationValueError(msg)
-    return value == "true"
-
-
-def _count(given: Mapping[str, str], name: str, default: str) -> int:
-    value = given.get(name, default)
-    if not (value.isascii() and value.isdigit()) or (name in given and not int(value)):
-        msg = f"the option {name} must be a positive whole number, got {short_repr(value)}"
-        raise DeclarationValueError(msg)
-    return int(value)
-
-
-def _bounds(given: Mapping[str, str], name: str, default: str, forbidden: int) -> Bounds:
-    """Read the start or the end; a batch must not end at the earliest offset."""
-    value = given.get(name, default).strip()
-    word = value.lower()
-    if word in ("earliest", "latest"):
-        if name == "endingOffsets" and word == "earliest":
-            msg = "a batch cannot end at the earliest offset; set endingOffsets to latest or to offsets"
-            raise DeclarationValueError(msg)
-        return word
-    try:
-        found = {
-            (topic, int(partition)): _offset(offset)
-            for topic, partitions in json.loads(value).items()
-            for partition, offset in partitions.items()
-        }
-    except (ValueError, AttributeError) as error:
-        msg = (
-            f'the option {name} must be earliest, latest or JSON such as {{"topic": {{"0": 23, "1": -2}}}}, '
-            f"with -2 for earliest and -1 for latest; got {short_repr(value)}"
-        )
-        raise DeclarationValueError(msg) from error
-    if name == "endingOffsets" and forbidden in found.values():
-        msg = "a batch cannot end at the earliest offset (-2); set endingOffsets to latest or to offsets"
-        raise DeclarationValueError(msg)
-    return found
-
-
-def _offset(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < EARLIEST:
-        raise ValueError(value)
-    return value
+    return {
+        canonical[name.lower()]: value
+        for name, value in options.items()
+        if name.lower() in canonical
+    }
 
 
 # Settings of the client
@@ -312,10 +328,7 @@ def client_settings(options: Mapping[str, str]) -> tuple[dict[str, str], int]:
         msg = "a broker must be named; set the option kafka.bootstrap.servers to host:port,..."
         raise DeclarationValueError(msg)
     timeout = settings.pop(_API_TIMEOUT, "60000")
-    if not (timeout.isascii() and timeout.isdigit() and int(timeout)):
-        msg = f"the option {PREFIX}{_API_TIMEOUT} must be a positive number of ms, got {timeout!r}"
-        raise DeclarationValueError(msg)
-    return settings, int(timeout)
+    return settings, _count(f"{PREFIX}{_API_TIMEOUT}", timeout)
 
 
 def without_consumer_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -429,7 +442,12 @@ def subscription_of(given: Mapping[str, str]) -> Subscription:
     if name == "assign":
         return Subscription(partitions=_read_assignment(value))
     if name == "subscribePattern":
-        return Subscription(pattern=_pattern(value))
+        try:
+            re.compile(value)
+        except re.error as error:
+            msg = f"the option subscribePattern must be a regular expression of Python, got {short_repr(value)}: {error}"
+            raise DeclarationValueError(msg) from error
+        return Subscription(pattern=value)
     topics = tuple(topic.strip() for topic in value.split(",") if topic.strip())
     if not topics:
         msg = f"the option subscribe must name topics, separated by commas, got {short_repr(value)}"
@@ -437,35 +455,20 @@ def subscription_of(given: Mapping[str, str]) -> Subscription:
     return Subscription(topics=topics)
 
 
-def _pattern(value: str) -> str:
-    try:
-        re.compile(value)
-    except re.error as error:
-        msg = f"the option subscribePattern must be a regular expression of Python, got {short_repr(value)}: {error}"
-        raise DeclarationValueError(msg) from error
-    return value
-
-
 def _read_assignment(value: str) -> tuple[Partition, ...]:
-    try:
-        found = tuple(
-            (topic, int(number))
-            for topic, numbers in json.loads(value).items()
-            for number in numbers
-        )
-    except (ValueError, AttributeError, TypeError) as error:
-        # The error is kept for later, because an empty assignment gets the same message.
-        found = ()
-        cause: Exception | None = error
-    else:
-        cause = None
+    found: tuple[Partition, ...] = ()
+    with suppress(ValueError, AttributeError, TypeError):
+        topics = json.loads(value).items()
+        found = tuple((topic, int(number)) for topic, numbers in topics for number in numbers)
     if not found:
         msg = f'the option assign must be JSON such as {{"topic": [0, 1]}}, got {short_repr(value)}'
-        raise DeclarationValueError(msg) from cause
+        raise DeclarationValueError(msg)
     return found
 
 
 # Properties of sources and sinks of jobs
+
+B = TypeVar("B", bound="ClientBuilder")
 
 OWN: Final = "pyflinklike."
 """The prefix of options of the data source itself, as in `pyflinklike.failOnDataLoss`."""
@@ -488,16 +491,60 @@ _OVERRIDDEN: Final = frozenset(
 )
 
 
-def check_property(key: Any, value: Any) -> tuple[str, str]:
-    """Check a property, whose name and value must be text, and return them.
+T = TypeVar("T")
+
+
+def check_instance(given: Any, kind: type[T], example: str) -> T:
+    """Return the argument of a setter, which must be of this class.
+
+    Args:
+        given: The user's argument, of any type.
+        kind: The class that it must have.
+        example: The text of an argument that is right.
 
     Raises:
-        DeclarationTypeError: The name or the value is no text.
+        DeclarationTypeError: The argument is of another class.
     """
-    if not isinstance(key, str) or not isinstance(value, str):
-        msg = f"a property has a name and a value of text, got {short_repr(key)} and {short_repr(value)}; give for example 'group.id', 'counts'"
+    if not isinstance(given, kind):
+        remedy = instance_of(kind, given, f"give for example {example}")
+        msg = f"it takes a {kind.__name__}, got {short_repr(given)}; {remedy}"
         raise DeclarationTypeError(msg)
-    return key, value
+    return given
+
+
+class ClientBuilder:
+    """The settings of the client that the builders of sources and sinks have."""
+
+    def __init__(self) -> None:
+        self._properties: dict[str, str] = {}
+
+    def set_bootstrap_servers(self: B, bootstrap_servers: str) -> B:
+        """Set the addresses of the brokers.
+
+        Args:
+            bootstrap_servers: One or more addresses, as `host:port,...`.
+        """
+        return self.set_property("bootstrap.servers", bootstrap_servers)
+
+    def set_property(self: B, key: str, value: str) -> B:
+        """Set a setting of the client by Kafka's name; the reference of `pyflinklike.kafka` has more.
+
+        `pyflinklike.failOnDataLoss`, `.maxOffsetsPerTrigger` and `.kafkaConsumer.pollTimeoutMs` are
+        options of a source.  If `pyflinklike.recordIds` of a sink is `true`, each record gets a header
+        by which a reader recognises repeats.
+
+        Args:
+            key: The name of the setting, as Kafka has it.
+            value: The value of the setting, as text.
+
+        Raises:
+            DeclarationTypeError: The name or the value is no text.
+        """
+        if not isinstance(key, str) or not isinstance(value, str):
+            msg = f"a property has a name and a value of text, got {short_repr(key)} and {short_repr(value)}"
+            raise DeclarationTypeError(f"{msg}; give for example 'group.id', 'counts'")
+        self._properties[key] = value
+        return self
 
 
 def as_options(properties: Mapping[str, str], *, is_reader: bool) -> dict[str, str]:

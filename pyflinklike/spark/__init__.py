@@ -36,7 +36,7 @@ if is_loading(globals()):
     from pyflinklike.spark._plan.requirements import pyspark_checked
 
     with pyspark_checked():
-        from pyflinklike.cdc._spark.event_frames import decode_debezium
+        from pyflinklike.cdc._spark import decode_debezium
         from pyflinklike.joins._spark import (
             CoGroupedDataFrames,
             IntervalJoined,

@@ -75,10 +75,11 @@ if is_loading(globals()):
     from pyflinklike.stores.key_value_store import (
         KeyValueStore,
         KeyValueStoreDescriptor,
+        LruKeyValueStore,
+        LruStoreDescriptor,
         TimestampedStore,
         TimestampedStoreDescriptor,
     )
-    from pyflinklike.stores.lru_store import LruKeyValueStore, LruStoreDescriptor
     from pyflinklike.stores.session_store import SessionStore, SessionStoreDescriptor
     from pyflinklike.stores.state_store import Cursor, StateStore
     from pyflinklike.stores.store_descriptors import StoreDescriptor

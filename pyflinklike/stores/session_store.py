@@ -12,7 +12,6 @@ from pyflinklike._clock import DurationLike, to_milliseconds
 from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import K, V
 from pyflinklike.state.table import MISSING
-from pyflinklike.stores.segmented_store import Found, SegmentedStore
 from pyflinklike.stores.state_store import Cursor
 from pyflinklike.stores.store_codec import INT_SIZE, read_int
 from pyflinklike.stores.store_descriptors import ExpiringStoreDescriptor
@@ -22,8 +21,8 @@ from pyflinklike.stores.store_records import (
     SessionUpdate,
     TimeLike,
     WindowedKeyValue,
-    to_instant,
 )
+from pyflinklike.stores.timed_store import Found, SegmentedStore
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["SessionStore", "SessionStoreDescriptor"]
@@ -71,9 +70,9 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         """
         self._ready()
         encoded, first, last = self._session(key, start, end)
-        frozen = MISSING if agg is None else self._frozen(agg)
+        frozen = self._check(agg)
         if self._admit(last):
-            self._replace(self._at(encoded, last, first), frozen)
+            self._put(self._at(encoded, last, first), frozen)
         else:
             self._drop(key, agg, last)
 
@@ -122,7 +121,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         """
         self._ready()
         encoded = self._codec.encode(key)
-        ends, starts = self._to_bound(earliest_end), self._to_bound(latest_start)
+        ends, starts = self._bound(earliest_end), self._bound(latest_start)
         found = self._of_key(encoded, ends, None, reverse=reverse)
         return self._cursor(self._find_begun(found, starts), self._to_windowed)
 
@@ -141,7 +140,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         """
         self._ready()
         keys = self._key_bounds(key_from, key_to)
-        ends, starts = self._to_bound(earliest_end), self._to_bound(latest_start)
+        ends, starts = self._bound(earliest_end), self._bound(latest_start)
         found = [] if keys is None else self._of_keys(keys, ends, None, reverse=reverse)
         return self._cursor(self._find_begun(found, starts), self._to_windowed)
 
@@ -154,7 +153,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
     ) -> Cursor[WindowedKeyValue]:
         """Return the sessions of all keys that end from one time to another, both included."""
         self._ready()
-        first, last = self._to_bound(earliest_end), self._to_bound(latest_end)
+        first, last = self._bound(earliest_end), self._bound(latest_end)
         found = self._of_keys((None, None), first, last, reverse=reverse)
         return self._cursor(found, self._to_windowed)
 
@@ -193,7 +192,7 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         """
         self._ready()
         encoded = self._codec.encode(key)
-        at = to_instant(timestamp, f"store {self._name!r}: timestamp")
+        at = self._instant(timestamp, "timestamp")
         silence, wait = self._lengths(gap, grace)
         if value is None:
             self.skipped_records += 1
@@ -212,20 +211,14 @@ class SessionStore(SegmentedStore, Generic[K, V]):
         for each in merged:
             agg = merger(key, agg, each.value)
         agg = aggregator(key, value, agg)
-        frozen = MISSING if agg is None else self._frozen(agg)
+        frozen = self._check(agg)
         removed = [] if (start, end) == (at, at) else self._absorb(key, encoded, merged)
-        self._replace(self._at(encoded, end, start), frozen)
+        self._put(self._at(encoded, end, start), frozen)
         return SessionUpdate(removed, SessionKey(key, start, end), agg, late=False)
-
-    def _replace(self, user_key: bytes, frozen: Any) -> None:
-        if frozen is MISSING:
-            self._delete_entry(user_key)
-        else:
-            self._put_entry(user_key, frozen, frozen)
 
     def _is_late(self, end: int, wait: int) -> bool:
         """Return whether a session with this end is already closed or expired."""
-        now = self._stream_time.read()
+        now = self._now()
         return now is not None and (end < now - wait or end <= now - self.retention)
 
     def _absorb(
@@ -257,17 +250,14 @@ class SessionStore(SegmentedStore, Generic[K, V]):
 
     def _session(self, key: K, start: TimeLike, end: TimeLike) -> tuple[bytes, int, int]:
         encoded = self._codec.encode(key)
-        first = to_instant(start, f"store {self._name!r}: start")
-        last = to_instant(end, f"store {self._name!r}: end")
+        first = self._instant(start, "start")
+        last = self._instant(end, "end")
         if last < first:
             raise self._refusal(
                 f"a session must not end before it starts, got start {first} and end {last}; "
                 "swap them"
             )
         return encoded, first, last
-
-    def _to_bound(self, time: TimeLike | None) -> int | None:
-        return None if time is None else to_instant(time, f"store {self._name!r}: a bound")
 
     def _find_begun(self, found: list[Found], latest_start: int | None) -> list[Found]:
         if latest_start is None:

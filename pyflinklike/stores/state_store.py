@@ -7,7 +7,7 @@ any state.
 
 This module has, from top to bottom: the base class of stores; the log of their changes and its
 cache (not to be confused with the log of a key group, which makes state durable); cursors; the
-context of a store; stream time; and the registry of an operator's stores.
+context of a store; and the registry of an operator's stores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
-from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike._messages import short_repr
 from pyflinklike._runtime.call_contexts import Surroundings
 from pyflinklike.errors import (
@@ -42,12 +41,11 @@ from pyflinklike.state.table import (
     Shape,
     Table,
     TableSpec,
-    stream_time_kind,
 )
 from pyflinklike.stores.store_codec import KeyCodec
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.stores.store_records import ChangelogRecord
-from pyflinklike.types import Types
+from pyflinklike.types import TypeInformation
 
 __all__ = [
     "LOG",
@@ -56,7 +54,6 @@ __all__ = [
     "StateStore",
     "StoreContext",
     "StoreRegistry",
-    "StreamTime",
     "describe_store",
 ]
 
@@ -222,6 +219,21 @@ class StateStore:
         spec = self._descriptor.spec()
         return attrs.evolve(spec, name=f"{self._name}/{part}", **fields)
 
+    def _single(self, part: str, value_type: TypeInformation, **fields: Any) -> Table:
+        """Return a helper table that has one entry under each key, or in the key group."""
+        plain = {"shape": Shape.SINGLE, "ordered": False, "user_key_type": None, "paired": False}
+        return self._ready().table(self._spec_of(part, value_type=value_type, **plain, **fields))
+
+    def _check(self, value: Any) -> Any:
+        """Freeze a value for `_put`: None becomes `MISSING`."""
+        return MISSING if value is None else self._frozen(value)
+
+    def _put(self, user_key: bytes, frozen: Any) -> None:
+        if frozen is MISSING:
+            self._delete_entry(user_key)
+        else:
+            self._put_entry(user_key, frozen, frozen)
+
     def _frozen(self, value: Any) -> Any:
         try:
             return self._freeze(value)
@@ -297,6 +309,7 @@ MAX_DIRTY = 65_536
 """The largest number of entries whose changes wait for a flush."""
 
 
+@attrs.define(eq=False)
 class WriteBackLog:
     """The changes of a store that wait to be logged.
 
@@ -310,25 +323,16 @@ class WriteBackLog:
         is_caching: True if changes wait for a flush.
     """
 
-    def __init__(
-        self,
-        store: str,
-        tag: OutputTag,
-        context: StoreContext,
-        table: Table,
-        logged_key: Callable[[Any, bytes], Any],
-        thaw: Callable[[Any], Any],
-        *,
-        is_caching: bool,
-    ) -> None:
-        self._store = store
-        self._tag = tag
-        self._context = context
-        self._table = table
-        self._logged_key = logged_key
-        self._thaw = thaw
-        self._is_caching = is_caching
-        self._dirty: dict[tuple[Any, bytes], tuple[bool, Any, int | None, Any]] = {}
+    _store: str
+    _tag: OutputTag
+    _context: StoreContext
+    _table: Table
+    _logged_key: Callable[[Any, bytes], Any]
+    _thaw: Callable[[Any], Any]
+    _is_caching: bool = attrs.field(kw_only=True)
+    _dirty: dict[tuple[Any, bytes], tuple[bool, Any, int | None, Any]] = attrs.field(
+        init=False, factory=dict
+    )
 
     def note(self, user_key: bytes, value: Any, timestamp: int | None) -> None:
         """Note a write that is about to happen.
@@ -338,11 +342,8 @@ class WriteBackLog:
             value: The frozen value to come; `MISSING` if the entry is deleted.
             timestamp: The time of the record in ms.
         """
-        where, writer, write_buffer = (
-            self._where(user_key),
-            self._context.key,
-            self._context.write_buffer,
-        )
+        where, writer = self._where(user_key), self._context.key
+        write_buffer = self._context.write_buffer
         if not self._is_caching:
             if value is not MISSING or self._table.get(user_key) is not MISSING:
                 self._log(where, value, timestamp, writer)
@@ -588,64 +589,6 @@ class _Under:
 
     def __exit__(self, *_: object) -> None:
         self._current.key = self._former
-
-
-# Stream time: the progress of the events that a store saw, which decides what is expired
-#
-# It is an entry of a table and never the wall clock, so a restored store decides as the original.
-
-
-class StreamTime:
-    """The stream time of one store.
-
-    | mode        | stream time is                                                          |
-    |-------------|-------------------------------------------------------------------------|
-    | `key`       | the largest time put under the current key                              |
-    | `partition` | the largest time put in the key group, by any key, as Kafka's per task  |
-    | `watermark` | the largest watermark seen; the end of a bounded input is ignored       |
-
-    Args:
-        spec: The spec of the store's table.
-        mode: One of the modes above.
-        context: The context of the store.
-    """
-
-    def __init__(self, spec: TableSpec, mode: str, context: StoreContext) -> None:
-        self._clock = context.clock
-        self._is_watermark = mode == "watermark"
-        self._table = context.table(
-            attrs.evolve(
-                spec,
-                name=f"{spec.name}/time",
-                shape=Shape.SINGLE,
-                kind=stream_time_kind(mode),
-                value_type=Types.LONG(),
-                user_key_type=None,
-                paired=False,
-                ordered=False,
-                per_group=mode != "key",
-            )
-        )
-
-    def read(self) -> int | None:
-        """Return the stream time in ms; None before the first event or watermark."""
-        stored: Any = self._table.get(None)
-        now = None if stored is MISSING else stored
-        watermark = self._clock.watermark
-        if self._is_watermark and MIN_WATERMARK < watermark < MAX_WATERMARK:
-            return self._advance(now, watermark)
-        return now
-
-    def advance(self, time: int) -> int | None:
-        """Return the stream time after an event of this time."""
-        now = self.read()
-        return now if self._is_watermark else self._advance(now, time)
-
-    def _advance(self, now: int | None, time: int) -> int:
-        if now is None or time > now:
-            self._table.put(None, time)
-            return time
-        return now
 
 
 # The stores of one operator: made once, flushed and closed with it

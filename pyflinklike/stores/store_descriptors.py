@@ -9,12 +9,12 @@ raises `DeclarationTypeError` or `DeclarationValueError`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic
 
 import attrs
 
-from pyflinklike._checks import is_int
+from pyflinklike._checks import check_choice, is_int
 from pyflinklike._clock import DurationLike, to_milliseconds
 from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._runtime.call_contexts import Extension, Surroundings
@@ -30,15 +30,9 @@ __all__ = [
     "DAY",
     "ExpiringStoreDescriptor",
     "StoreDescriptor",
+    "TimedStoreDescriptor",
+    "at_least",
     "check_bool",
-    "check_history",
-    "check_max_entries",
-    "check_name",
-    "check_stream_time",
-    "check_window_size",
-    "default_stream_time",
-    "to_history",
-    "to_window_size",
 ]
 
 
@@ -90,18 +84,11 @@ def check_config(descriptor: Any, _: Any, given: Any) -> None:
 
 def check_scope(descriptor: Any, _: Any, given: Any) -> None:
     """Refuse a value other than the two scopes."""
-    check_choice(descriptor, "scope", given, _SCOPES)
+    check_choice(given, _SCOPES, f"store {descriptor.name!r}: scope")
 
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SCOPES = ("key", "partition")
-
-
-def check_choice(descriptor: Any, name: str, given: Any, choices: Any) -> None:
-    """Refuse a value that is not one of the choices."""
-    if given not in choices:
-        msg = f"store {descriptor.name!r}: {name} must be one of {choices}, got {short_repr(given)}"
-        raise DeclarationValueError(f"{msg}; choose one")
 
 
 @attrs.frozen
@@ -189,20 +176,19 @@ class StoreDescriptor(Generic[K, V]):
         return {"cleanup.policy": "compact"}
 
 
-def default_stream_time(descriptor: Any) -> None:
-    """Set the stream time of a descriptor to its scope, if none was given."""
-    if descriptor.stream_time is None:
-        object.__setattr__(descriptor, "stream_time", descriptor.scope)
+def at_least(least: int, remedy: str, unit: str = "") -> Callable[[Any, Any, Any], None]:
+    """Return a check that refuses other values than ints, and ints that are less."""
 
+    def check(descriptor: Any, attribute: Any, given: Any) -> None:
+        what = f"store {descriptor.name!r}: {attribute.name}"
+        if not is_int(given):
+            msg = f"{what} must be an int, got {short_repr(given)}; for example 100"
+            raise DeclarationTypeError(msg)
+        if given < least:
+            msg = f"{what} must be at least {least}{unit}, got {short_repr(given)}{unit}; {remedy}"
+            raise DeclarationValueError(msg)
 
-def check_segments(descriptor: Any, _: Any, given: Any) -> None:
-    """Refuse a value that is not an int of at least 2."""
-    if not is_int(given):
-        msg = f"store {descriptor.name!r}: segments must be an int, got {short_repr(given)}; for example 2"
-        raise DeclarationTypeError(msg)
-    if given < 2:
-        msg = f"store {descriptor.name!r}: segments must be at least 2, got {short_repr(given)}; give 2"
-        raise DeclarationValueError(msg)
+    return check
 
 
 def to_retention(length: DurationLike) -> int:
@@ -214,7 +200,7 @@ def check_stream_time(descriptor: Any, _: Any, given: Any) -> None:
     """Refuse a value other than None and a mode that fits the scope."""
     if given is None:
         return
-    check_choice(descriptor, "stream_time", given, _STREAM_TIMES)
+    check_choice(given, _STREAM_TIMES, f"store {descriptor.name!r}: stream_time")
     if given == "key" and descriptor.scope == "partition":
         msg = (
             f"store {descriptor.name!r}: stream_time 'key' needs scope 'key', got scope "
@@ -223,29 +209,32 @@ def check_stream_time(descriptor: Any, _: Any, given: Any) -> None:
         raise DeclarationValueError(msg)
 
 
-def check_retention(descriptor: Any, _: Any, given: int) -> None:
-    """Refuse less than 1 ms."""
-    if given < 1:
-        msg = f"store {descriptor.name!r}: retention must be at least 1 ms, got {given} ms"
-        raise DeclarationValueError(f"{msg}; a shorter one would keep no entry")
-
-
 _STREAM_TIMES = ("key", "partition", "watermark")
 
 
 @attrs.frozen
-class ExpiringStoreDescriptor(StoreDescriptor[K, V]):
-    """The options of window and session stores."""
+class TimedStoreDescriptor(StoreDescriptor[K, V]):
+    """The option of all stores whose entries have a time; None takes the same as the scope."""
 
-    retention: int = attrs.field(
-        kw_only=True, default=DAY, converter=to_retention, validator=check_retention
-    )
-    segments: int = attrs.field(kw_only=True, default=2, validator=check_segments)
     stream_time: str = attrs.field(kw_only=True, default=None, validator=check_stream_time)
 
     def __attrs_post_init__(self) -> None:
         """Default the stream time."""
-        default_stream_time(self)
+        if self.stream_time is None:
+            object.__setattr__(self, "stream_time", self.scope)
+
+
+@attrs.frozen
+class ExpiringStoreDescriptor(TimedStoreDescriptor[K, V]):
+    """The options of window and session stores."""
+
+    retention: int = attrs.field(
+        kw_only=True,
+        default=DAY,
+        converter=to_retention,
+        validator=at_least(1, "a shorter one would keep no entry", " ms"),
+    )
+    segments: int = attrs.field(kw_only=True, default=2, validator=at_least(2, "give 2"))
 
     @property
     def segment_width(self) -> int:
@@ -254,46 +243,3 @@ class ExpiringStoreDescriptor(StoreDescriptor[K, V]):
 
     def _topic_defaults(self) -> dict[str, str]:
         return {"cleanup.policy": "compact,delete", "retention.ms": str(self.retention + DAY)}
-
-
-def check_max_entries(descriptor: Any, _: Any, given: Any) -> None:
-    """Refuse a value that is not an int of at least 1."""
-    if not is_int(given):
-        msg = f"store {descriptor.name!r}: max_entries must be an int, got {short_repr(given)}; for example 100"
-        raise DeclarationTypeError(msg)
-    if given < 1:
-        msg = f"store {descriptor.name!r}: max_entries must be at least 1, got {short_repr(given)}"
-        raise DeclarationValueError(f"{msg}; a store without entries keeps nothing")
-
-
-def to_window_size(length: DurationLike) -> int:
-    """Convert a `window_size` to ms."""
-    return to_milliseconds(length, "window_size")
-
-
-def to_history(length: DurationLike) -> int:
-    """Convert a `history_retention` to ms."""
-    return to_milliseconds(length, "history_retention")
-
-
-def check_window_size(descriptor: Any, _: Any, given: int) -> None:
-    """Refuse less than 1 ms, and more than the retention."""
-    if given < 1:
-        msg = f"store {descriptor.name!r}: window_size must be at least 1 ms, got {given} ms"
-        raise DeclarationValueError(f"{msg}; give the length of a window")
-    if descriptor.retention < given:
-        msg = (
-            f"store {descriptor.name!r}: retention must be no smaller than window_size, got "
-            f"retention {descriptor.retention} ms and window_size {given} ms; raise the former"
-        )
-        raise DeclarationValueError(msg)
-
-
-def check_history(descriptor: Any, _: Any, given: int) -> None:
-    """Refuse a negative time."""
-    if given < 0:
-        msg = (
-            f"store {descriptor.name!r}: history_retention must not be negative, got {given} ms; "
-            "give 0 to keep the latest version only"
-        )
-        raise DeclarationValueError(msg)

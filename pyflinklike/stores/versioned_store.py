@@ -11,28 +11,28 @@ from typing import Generic
 
 import attrs
 
+from pyflinklike._clock import DurationLike, to_milliseconds
 from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import K, V
 from pyflinklike.state.table import MISSING, Entry
-from pyflinklike.stores.state_store import LOG, Cursor, StateStore, StoreContext, StreamTime
+from pyflinklike.stores.state_store import Cursor
 from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
-from pyflinklike.stores.store_descriptors import (
-    DAY,
-    StoreDescriptor,
-    check_history,
-    check_stream_time,
-    default_stream_time,
-    to_history,
-)
-from pyflinklike.stores.store_records import NOT_PUT, TimeLike, VersionedRecord, to_instant
+from pyflinklike.stores.store_descriptors import DAY, TimedStoreDescriptor, at_least
+from pyflinklike.stores.store_records import NOT_PUT, TimeLike, VersionedRecord
+from pyflinklike.stores.timed_store import TimedStore
 
 __all__ = ["VersionedStore", "VersionedStoreDescriptor"]
 
 _Version = tuple[int, Entry]
 
 
+def to_history(length: DurationLike) -> int:
+    """Convert a `history_retention` to ms."""
+    return to_milliseconds(length, "history_retention")
+
+
 @attrs.frozen
-class VersionedStoreDescriptor(StoreDescriptor[K, V]):
+class VersionedStoreDescriptor(TimedStoreDescriptor[K, V]):
     """The declaration of a `VersionedStore`, to which `caching` makes no difference.
 
     Args:
@@ -46,13 +46,10 @@ class VersionedStoreDescriptor(StoreDescriptor[K, V]):
     _is_nullable = True
 
     history_retention: int = attrs.field(
-        kw_only=True, converter=to_history, validator=check_history
+        kw_only=True,
+        converter=to_history,
+        validator=at_least(0, "give 0 to keep the latest version only", " ms"),
     )
-    stream_time: str = attrs.field(kw_only=True, default=None, validator=check_stream_time)
-
-    def __attrs_post_init__(self) -> None:
-        """Default the stream time."""
-        default_stream_time(self)
 
     def _topic_defaults(self) -> dict[str, str]:
         lag = self.history_retention + DAY
@@ -63,7 +60,7 @@ class VersionedStoreDescriptor(StoreDescriptor[K, V]):
         return VersionedStore(self)
 
 
-class VersionedStore(StateStore, Generic[K, V]):
+class VersionedStore(TimedStore, Generic[K, V]):
     """A store of values by the time from which they are valid.
 
     It is Kafka Streams' VersionedKeyValueStore.
@@ -77,23 +74,10 @@ class VersionedStore(StateStore, Generic[K, V]):
         super().__init__(descriptor)
         self.history_retention: int = descriptor.history_retention
         """The stream time for which the past can be read and changed, in ms."""
-        self.dropped_records = 0
-        """The number of writes to this instance that came too late."""
-        self._mode = descriptor.stream_time
-        self._stream_time: StreamTime
-
-    def _open_tables(self, context: StoreContext) -> None:
-        self._stream_time = StreamTime(self._descriptor.spec(), self._mode, context)
 
     @property
     def _can_cache(self) -> bool:
         return False
-
-    @property
-    def observed_stream_time(self) -> int | None:
-        """The stream time in ms that decides what is forgotten; None before the first write."""
-        self._ready()
-        return self._stream_time.read()
 
     def put(self, key: K, value: V | None, timestamp: TimeLike) -> int | None:
         """Store a version; None means that the key has no value from then on.
@@ -108,11 +92,9 @@ class VersionedStore(StateStore, Generic[K, V]):
         self._ready()
         encoded, at = self._codec.encode(key), self._instant(timestamp)
         frozen = None if value is None else self._frozen(value)
-        now = self._stream_time.advance(at)
+        now = self._advance(at)
         if now is not None and at < now - self.history_retention:
-            self.dropped_records += 1
-            level = LOG.warning if self.dropped_records == 1 else LOG.debug
-            level("store %r: skipped an expired version of time %r", self._name, at)
+            self._skip("store %r: skipped an expired version of time %r", at)
             return NOT_PUT
         version = encoded + encode_int(at)
         if self._changes is not None:
@@ -138,7 +120,7 @@ class VersionedStore(StateStore, Generic[K, V]):
             return None
         if as_of is None or latest[0] <= (at := self._instant(as_of)):
             return self._record(latest, None)
-        now = self._stream_time.read()
+        now = self._now()
         if now is not None and at < now - self.history_retention:
             return None
         version = self._last(encoded, at)
@@ -174,9 +156,8 @@ class VersionedStore(StateStore, Generic[K, V]):
                 f"order must be 'asc' or 'desc', got {short_repr(order)}; choose one"
             )
         encoded = self._codec.encode(key)
-        begin = None if time_from is None else self._instant(time_from)
-        end = None if time_to is None else self._instant(time_to)
-        now = self._stream_time.read()
+        begin, end = self._bound(time_from), self._bound(time_to)
+        now = self._now()
         oldest = None if now is None else now - self.history_retention
         found = []
         valid_to: int | None = None
@@ -197,16 +178,13 @@ class VersionedStore(StateStore, Generic[K, V]):
         context = self._ready()
         for current in self._each_key():
             with context.under(current):
-                now = self._stream_time.read()
+                now = self._now()
                 keys = {user_key[:-INT_SIZE] for user_key, _ in self._table.range()}
                 if now is not None:
                     for key in keys:
                         self._forget(key, now - self.history_retention)
 
     # Versions of a key
-
-    def _instant(self, time: TimeLike) -> int:
-        return to_instant(time, f"store {self._name!r}: a time")
 
     def _versions(
         self, key: bytes, at: int | None = None, limit: int | None = None

@@ -7,25 +7,36 @@ from typing import Any, Generic, TypeVar, overload
 
 import attrs
 
+from pyflinklike._clock import DurationLike, to_milliseconds
 from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import K, V
-from pyflinklike.errors import StateValueError
+from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.state.table import MISSING
-from pyflinklike.stores.segmented_store import Found, SegmentedStore
 from pyflinklike.stores.state_store import Cursor
 from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
-from pyflinklike.stores.store_descriptors import (
-    ExpiringStoreDescriptor,
-    check_bool,
-    check_window_size,
-    to_window_size,
-)
-from pyflinklike.stores.store_records import TimeLike, WindowedKeyValue, saturate, to_instant
+from pyflinklike.stores.store_descriptors import ExpiringStoreDescriptor, at_least, check_bool
+from pyflinklike.stores.store_records import TimeLike, WindowedKeyValue, saturate
+from pyflinklike.stores.timed_store import Found, SegmentedStore
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = ["WindowStore", "WindowStoreDescriptor"]
 
 D = TypeVar("D")
+
+
+def to_window_size(length: DurationLike) -> int:
+    """Convert a `window_size` to ms."""
+    return to_milliseconds(length, "window_size")
+
+
+def check_window_size(descriptor: Any, _: Any, given: int) -> None:
+    """Refuse more than the retention."""
+    if descriptor.retention < given:
+        msg = (
+            f"store {descriptor.name!r}: retention must be no smaller than window_size, got "
+            f"retention {descriptor.retention} ms and window_size {given} ms; raise the former"
+        )
+        raise DeclarationValueError(msg)
 
 
 @attrs.frozen
@@ -46,7 +57,9 @@ class WindowStoreDescriptor(ExpiringStoreDescriptor[K, V]):
 
     retain_duplicates: bool = attrs.field(kw_only=True, default=False, validator=check_bool)
     window_size: int = attrs.field(
-        kw_only=True, converter=to_window_size, validator=check_window_size
+        kw_only=True,
+        converter=to_window_size,
+        validator=[at_least(1, "give the length of a window", " ms"), check_window_size],
     )
 
     def _kind(self) -> str:
@@ -111,16 +124,13 @@ class WindowStore(SegmentedStore, Generic[K, V]):
             start = now // self.window_size * self.window_size
         else:
             start = self._instant(window_start, "window_start")
-        frozen = None if value is None else self._frozen(value)
+        frozen = self._check(value)
         if not self._admit(start):
             self._drop(key, value, start)
-        elif self.retain_duplicates:
-            if value is not None:
-                self._put_entry(self._next(encoded, start), frozen, frozen)
-        elif value is None:
-            self._delete_entry(self._at(encoded, start))
-        else:
-            self._put_entry(self._at(encoded, start), frozen, frozen)
+        elif not self.retain_duplicates:
+            self._put(self._at(encoded, start), frozen)
+        elif value is not None:
+            self._put(self._next(encoded, start), frozen)
 
     @overload
     def get(self, key: K, window_start: TimeLike) -> V | None: ...
@@ -165,7 +175,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         """
         self._ready()
         encoded = self._codec.encode(key)
-        begin, end = self._bounds(time_from, time_to)
+        begin, end = self._bound(time_from, "time_from"), self._bound(time_to, "time_to")
         found = self._of_key(encoded, begin, end, reverse=reverse)
         return self._cursor(found, self._to_start_and_value)
 
@@ -187,7 +197,7 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         """
         self._ready()
         keys = self._key_bounds(key_from, key_to)
-        begin, end = self._bounds(time_from, time_to)
+        begin, end = self._bound(time_from, "time_from"), self._bound(time_to, "time_to")
         found = [] if keys is None else self._of_keys(keys, begin, end, reverse=reverse)
         return self._cursor(found, self._to_windowed)
 
@@ -206,16 +216,6 @@ class WindowStore(SegmentedStore, Generic[K, V]):
         return self.fetch_range(None, None, time_from, time_to, reverse=reverse)
 
     # Entries
-
-    def _instant(self, time: TimeLike, what: str) -> int:
-        return to_instant(time, f"store {self._name!r}: {what}")
-
-    def _bounds(
-        self, time_from: TimeLike | None, time_to: TimeLike | None
-    ) -> tuple[int | None, int | None]:
-        begin = None if time_from is None else self._instant(time_from, "time_from")
-        end = None if time_to is None else self._instant(time_to, "time_to")
-        return begin, end
 
     def _next(self, key: bytes, start: int) -> bytes:
         """Return the user key of the next duplicate, after the others of its window."""

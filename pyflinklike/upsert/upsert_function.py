@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from pyflinklike._checks import check_choice
 from pyflinklike._clock import DurationLike
 from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import (
@@ -277,9 +278,7 @@ def _check_selector(name: str, given: Any) -> None:
 
 
 def _check_errors(on_error: Any, error_tag: Any) -> None:
-    if on_error not in ON_ERROR:
-        msg = f"on_error must be one of {list(ON_ERROR)}, got {short_repr(on_error)}; choose one"
-        raise DeclarationValueError(msg)
+    check_choice(on_error, ON_ERROR, "on_error")
     if error_tag is not None and not isinstance(error_tag, OutputTag):
         msg = f"error_tag must be an OutputTag, got {short_repr(error_tag)}; for example OutputTag('errors')"
         raise DeclarationTypeError(msg)

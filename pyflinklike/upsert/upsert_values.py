@@ -68,10 +68,13 @@ class StateValue:
 
     __slots__ = ()
 
+    order: Any
+    """The order key; two kinds have other fields in its place."""
+
     @property
     def is_tombstone(self) -> bool:
         """Whether the key has no settled record."""
-        raise NotImplementedError
+        return self._settle() is None
 
     def ensure_decoded(self) -> StateValue:
         """Return the state as a value.
@@ -85,9 +88,9 @@ class StateValue:
         """Return the settled value and its order key, or None."""
         raise NotImplementedError
 
-    def provisional_order(self, ts: Any) -> Any:
+    def provisional_order(self, ts: Any) -> Any:  # noqa: ARG002  what is settled is at any time
         """Return the order key in force at `ts`: the provisional part's if it is of `ts`."""
-        raise NotImplementedError
+        return self.order
 
     def provisional_value_ref(self, ts: Any) -> Any:  # noqa: ARG002  what is settled is at any time
         """Return the value in force at `ts`, or None: the provisional value if it is of `ts`."""
@@ -129,17 +132,8 @@ class FinalizedValue(StateValue):
             msg = "a FinalizedValue has a value, got None; put a Tombstone, or None to forget"
             raise StateValueError(msg)
 
-    @property
-    def is_tombstone(self) -> bool:
-        """False."""
-        return False
-
     def _settle(self) -> tuple[Any, Any]:
         return self.value, self.order
-
-    def provisional_order(self, ts: Any) -> Any:  # noqa: ARG002  it is settled at any time
-        """Return the order key."""
-        return self.order
 
 
 @attrs.frozen
@@ -152,17 +146,8 @@ class Tombstone(StateValue):
 
     order: Any = None
 
-    @property
-    def is_tombstone(self) -> bool:
-        """True."""
-        return True
-
     def _settle(self) -> None:
         return None
-
-    def provisional_order(self, ts: Any) -> Any:  # noqa: ARG002  it is settled at any time
-        """Return the order key."""
-        return self.order
 
 
 @attrs.frozen
@@ -181,11 +166,6 @@ class ProvisionalValue(StateValue):
     def new(cls, value: Any, ts: Any, order: Any) -> ProvisionalValue:
         """Make the state of a value emitted at `ts` for a key that has no settled one."""
         return cls(None, (value, ts, order))
-
-    @property
-    def is_tombstone(self) -> bool:
-        """Whether no value is settled."""
-        return self.finalized is None
 
     def _settle(self) -> tuple[Any, Any] | None:
         return self.finalized

@@ -22,8 +22,8 @@ __all__ = [
 
 if is_loading(globals()):
     from pyflinklike.errors import QueueOverflowError, ScanDisabledError, UnknownBatchError
-    from pyflinklike.views.file.materialized_view import MaterializedView
-    from pyflinklike.views.postgres.postgres_view import PostgresView
+    from pyflinklike.views.materialized_view import MaterializedView
+    from pyflinklike.views.postgres_view import PostgresView
     from pyflinklike.views.pull_query import ViewAt
     from pyflinklike.views.subscription import Change, Changes
     from pyflinklike.views.view import Freshness, View

@@ -57,7 +57,7 @@ class Feed:
         if source is not None and not isinstance(source, str):
             msg = f"the source of a batch must be a str, got {short_repr(source)}; name the stream"
             raise DeclarationTypeError(msg)
-        self._df = df
+        self.df: Any = df
         self._named = source
 
     def rows(self) -> list[Row]:
@@ -66,12 +66,12 @@ class Feed:
         Values are the same as functions of pyflinklike get: a timestamp is a naive datetime in the
         session's time zone, while `collect` would show it in the driver's.
         """
-        return rows_of(_collect(self._df), self.time_zone)
+        return rows_of(_collect(self.df), self.time_zone)
 
     @cached_property
     def time_zone(self) -> str:
         """The name of the session's time zone."""
-        return str(self._df.sparkSession.conf.get("spark.sql.session.timeZone"))
+        return str(self.df.sparkSession.conf.get("spark.sql.session.timeZone"))
 
     @property
     def zone(self) -> dt.tzinfo:
@@ -91,7 +91,7 @@ class Feed:
 
     @cached_property
     def _stream_id(self) -> str:
-        session = self._df.sparkSession
+        session = self.df.sparkSession
         with contextlib.suppress(AttributeError, NotImplementedError):
             return session.sparkContext.getLocalProperty(_QUERY_ID) or ""
         return SERVED.id_for(session)
@@ -118,7 +118,7 @@ class Feed:
         if not stream:
             return None
         # The session of a micro-batch is a clone, which does not know the stream.
-        session = self._df.sparkSession
+        session = self.df.sparkSession
         starter = SERVED.session or type(session).builder.getOrCreate()
         return starter.streams.get(stream)
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from pyflinklike._checks import is_int64
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import NullKeyError, OrderKeyError, StateValueError
 from pyflinklike.types.row import (
@@ -35,13 +36,14 @@ from pyflinklike.types.row import (
     row_class,
 )
 from pyflinklike.views.order_keys import is_nan, is_newer
-from pyflinklike.views.row_codec import Failure, encode_row, to_key_bytes
+from pyflinklike.views.row_codec import Failure, decode_row, encode_row, to_key_bytes
 
-__all__ = ["Arrival", "BatchReader", "column_of", "final_row", "layout_of"]
+__all__ = ["Arrival", "BatchReader", "column_of", "final_row", "layout_of", "to_ms"]
 
 
 _DIFFS = {INSERT: 1, UPDATE_AFTER: 1, UPDATE_BEFORE: -1, DELETE: -1}
 _CHANGE = ("key", "op", "value", "diff", "error")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _NULL_KEY = b"\x00"  # as the key codec writes None
 
 
@@ -135,6 +137,10 @@ class BatchReader:
         """
         order = self._order_of(row)
         return None if order is None or is_nan(order) else order
+
+    def order_of_stored(self, row: bytes) -> tuple[Any, ...] | None:
+        """Return the order of an encoded row, as `order_of` does."""
+        return self.order_of(decode_row(row))
 
     def _order_of(self, row: Any) -> tuple[Any, ...] | None:
         names = names_of(row) or ()
@@ -312,3 +318,18 @@ def _is_newer(order: tuple[Any, ...] | None, stored: tuple[Any, ...] | None) -> 
     except OrderKeyError as error:
         msg = f"rows must be ordered by values of one type, got {short_repr(order)} after {short_repr(stored)}; cast the column"
         raise StateValueError(msg) from error
+
+
+def to_ms(value: Any, zone: dt.tzinfo) -> int:
+    """Return an event time in ms since the epoch.
+
+    Raises:
+        StateValueError: The value is neither a datetime nor an int of 64 bits.
+    """
+    if isinstance(value, dt.datetime):
+        aware = value.replace(tzinfo=zone) if value.tzinfo is None else value
+        return (aware - _EPOCH) // dt.timedelta(milliseconds=1)
+    if is_int64(value):
+        return value
+    msg = f"an event time must be a datetime or an int of ms in 64 bits, got {short_repr(value)}; cast the column"
+    raise StateValueError(msg)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pull queries: the rows of a view, now or as of a batch in its history.
+"""Pull queries: the rows of a view, now or as of a batch in its history, and conditions for rows.
 
 Each query reads in one transaction, so it sees whole batches.  A look-up by key is always
 allowed.  Any other query reads the whole view, and needs `allow_scan=True`, as pull queries of ksqlDB need a
@@ -10,23 +10,40 @@ setting for it.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import Any
+import itertools
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
+from typing import Any, Union
 
+from pyflinklike._checks import is_int
 from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
     ScanDisabledError,
     StateValueError,
     UnknownBatchError,
     UserFunctionError,
 )
-from pyflinklike.views.arguments import check_limit
-from pyflinklike.views.condition import Condition, Where
-from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes, to_key_bytes
-from pyflinklike.views.subscription import make_decode_error
-from pyflinklike.views.view_storage import AppliedBatch, Snapshot, ViewStorage
+from pyflinklike.types.row import names_of
+from pyflinklike.views.incoming_rows import column_of
+from pyflinklike.views.row_codec import (
+    Failure,
+    decode_row,
+    from_key_bytes,
+    part_form,
+    to_key_bytes,
+)
+from pyflinklike.views.view_storage import NO_BATCH, AppliedBatch, Snapshot, ViewStorage
 
-__all__ = ["KeyedRows", "PullQuery", "ViewAt", "read_batch"]
+__all__ = ["Condition", "PullQuery", "ViewAt", "Where", "check_limit"]
 
 
 _NONE = object()
@@ -137,8 +154,7 @@ class PullQuery:
         with self._storage.lend_reader() as snapshot:
             if self._seq is not None:
                 return self._batch(snapshot).size
-            latest = snapshot.latest_batch()
-            return 0 if latest is None else latest.size
+            return (snapshot.latest_batch() or NO_BATCH).size
 
     def _pairs(self) -> KeyedRows:
         """Return all keys and their rows."""
@@ -147,16 +163,14 @@ class PullQuery:
         return KeyedRows((key, self._check(key, value)) for key, value in found)
 
     def _rows_of(self, snapshot: Snapshot, keys: Iterable[bytes]) -> Mapping[bytes, bytes]:
-        if self._seq is None:
-            return snapshot.rows_of(keys)
-        return snapshot.rows_of_at(keys, self._batch(snapshot).seq)
+        return snapshot.rows_of(keys, self._checked_seq(snapshot))
 
     def _scan(self, snapshot: Snapshot) -> Iterator[tuple[Any, bytes]]:
-        if self._seq is None:
-            found = snapshot.rows()
-        else:
-            found = snapshot.rows_at_seq(self._batch(snapshot).seq)
+        found = snapshot.rows(self._checked_seq(snapshot))
         return ((from_key_bytes(key), row) for key, row in found)
+
+    def _checked_seq(self, snapshot: Snapshot) -> int | None:
+        return None if self._seq is None else self._batch(snapshot).seq
 
     def _some(self, snapshot: Snapshot, keys: Iterable[Any]) -> Iterator[tuple[Any, bytes]]:
         wanted = [(key, to_key_bytes(key)) for key in keys]
@@ -184,7 +198,7 @@ class PullQuery:
 
     def _check(self, key: Any, value: Any) -> Any:
         if isinstance(value, Failure):
-            raise make_decode_error(key, value)
+            raise value.make_error(key)
         return value
 
 
@@ -224,32 +238,6 @@ class ViewAt(PullQuery, Mapping[Any, Any]):
 
     def __repr__(self) -> str:
         return f"ViewAt(batch_id={self.batch_id})"
-
-
-def read_batch(storage: ViewStorage, view: str, batch_id: int, history: int) -> AppliedBatch:
-    """Return the last batch of an id.
-
-    Args:
-        storage: The storage of the view.
-        view: The name of the view, for messages.
-        batch_id: The id that the caller asked for.
-        history: The length of the view's history in batches, for messages.
-
-    Raises:
-        UnknownBatchError: No such batch was applied, or the history is too short for it.
-    """
-    with storage.lend_reader() as snapshot:
-        batch = snapshot.batch_of(batch_id)
-        oldest, latest = snapshot.oldest_batch(), snapshot.latest_batch()
-    if batch is not None:
-        return batch
-    stored = (
-        "none"
-        if oldest is None or latest is None
-        else f"batches {oldest.batch_id} to {latest.batch_id}"
-    )
-    msg = f"view {view!r}: the batch must be in the history, got {batch_id}, and the history has {stored}"
-    raise UnknownBatchError(f"{msg}; raise history above {history} to keep more")
 
 
 class KeyedRows(Mapping[Any, Any]):
@@ -300,3 +288,117 @@ def _form(key: Any) -> Any:
         return to_key_bytes(key)
     except StateValueError:
         return key
+
+
+# Conditions: the `where` of a query or a subscription
+#
+# `where` is None for all rows, a callable of the row, or a mapping from columns to conditions: a value, a
+# list or set of values (IN), or a callable of the column.  A mapping with values for all key columns
+# is a look-up of keys; its other conditions are checked for the rows that are found, as in ksqlDB's
+# pull queries.  Everything else is a scan.
+#
+# Key columns are compared encoded: 1, 1.0 and True are three keys, in a look-up as in a scan.  Other
+# columns are compared as Python does.
+
+
+Where = Union[Mapping[str, Any], Callable[[Any], Any], None]
+"""The forms of the argument `where`."""
+
+
+class Condition:
+    """A condition for rows.
+
+    Args:
+        where: The argument that the user has passed.
+        key_columns: The key columns of the view.
+
+    Raises:
+        DeclarationTypeError: `where` is neither None, a mapping of columns nor callable.
+        StateValueError: A value for a key column cannot be part of a key.
+    """
+
+    def __init__(self, where: Where, key_columns: Sequence[str]) -> None:
+        is_mapping = isinstance(where, Mapping) and all(isinstance(name, str) for name in where)
+        if where is not None and not is_mapping and not callable(where):
+            msg = (
+                "where must be a mapping of columns to values, a callable of the row, or None, "
+                f"got {short_repr(where)}; for example {{{key_columns[0]!r}: 'a'}}"
+            )
+            raise DeclarationTypeError(msg)
+        self._key_columns = tuple(key_columns)
+        self._of_row = where if callable(where) else None
+        of_columns = dict(where) if isinstance(where, Mapping) else {}
+        self.unseen = of_columns.keys() - set(key_columns)
+        """The columns in the condition that were in no row so far."""
+        self._keys = {
+            name: {part_form(each): each for each in _choices(wanted)}
+            for name, wanted in of_columns.items()
+            if name in self._key_columns and not callable(wanted)
+        }
+        self._of_columns = {
+            name: wanted for name, wanted in of_columns.items() if name not in self._keys
+        }
+
+    def keys(self) -> list[Any] | None:
+        """Return the keys to look up, each once; None if only a scan can find the rows."""
+        if any(name not in self._keys for name in self._key_columns):
+            return None
+        keys = itertools.product(*(self._keys[name].values() for name in self._key_columns))
+        return [key if len(key) > 1 else key[0] for key in keys]
+
+    def is_met(self, key: Any, row: Any) -> bool:
+        """Return whether a row meets the condition.
+
+        Args:
+            key: The key of the row, decoded.
+            row: The row as it was put in.  A `Failure` meets no condition but None.  A column that
+                the row does not have is None, as after SQL's ADD COLUMN.
+        """
+        if isinstance(row, Failure):
+            return self._of_row is None and not self._of_columns and not self._keys
+        if self._of_row is not None:
+            return bool(self._of_row(row))
+        if self.unseen:
+            self.unseen = self.unseen.difference(names_of(row) or ())
+        return all(
+            part_form(self._column(key, row, name)) in wanted for name, wanted in self._keys.items()
+        ) and all(
+            _is_met(wanted, self._column(key, row, name))
+            for name, wanted in self._of_columns.items()
+        )
+
+    def _column(self, key: Any, row: Any, name: str) -> Any:
+        if name in self._key_columns:  # the row of a change need not have its key
+            if len(self._key_columns) == 1:
+                return key
+            return key[self._key_columns.index(name)]
+        return column_of(row, name) if name in (names_of(row) or ()) else None
+
+
+def _choices(wanted: Any) -> Iterable[Any]:
+    return wanted if isinstance(wanted, (list, set, frozenset)) else [wanted]
+
+
+def _is_met(wanted: Any, value: Any) -> bool:
+    if callable(wanted):
+        return bool(wanted(value))
+    if isinstance(wanted, (list, set, frozenset)):
+        return any(_is_met(one, value) for one in wanted)
+    return bool(wanted == value)
+
+
+def check_limit(limit: Any) -> None:
+    """Refuse a limit that is no number of rows or changes.
+
+    Raises:
+        DeclarationTypeError: The limit is neither None nor an int.
+        DeclarationValueError: The limit is negative.
+    """
+    if limit is None:
+        return
+    if not is_int(limit):
+        msg = f"limit must be an int or None, got {short_repr(limit)}; None returns all"
+        raise DeclarationTypeError(msg)
+    if limit < 0:
+        msg = f"limit must not be negative, got {short_repr(limit)}; None returns all"
+        raise DeclarationValueError(msg)

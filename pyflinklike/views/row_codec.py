@@ -17,7 +17,7 @@ import attrs
 import msgspec
 
 from pyflinklike._messages import short_repr
-from pyflinklike.errors import CorruptStateError, StateValueError
+from pyflinklike.errors import CorruptStateError, StateValueError, ValueDecodeError
 from pyflinklike.types.key_codec import decode_key, encode_key
 from pyflinklike.types.plain_values import DAMAGE, FIRST_FREE_CODE, encode_plain, plain_decoder
 
@@ -35,6 +35,11 @@ class Failure:
     """
 
     error: Any
+
+    def make_error(self, key: Any) -> ValueDecodeError:
+        """Return the error for a read of the row of this key."""
+        msg = f"the row of key {short_repr(key)} must be decodable, got: {short_repr(self.error)}"
+        return ValueDecodeError(f"{msg}; send a good one")
 
 
 def to_key_bytes(key: Any) -> bytes:

@@ -19,7 +19,8 @@ import contextlib
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Union
@@ -28,27 +29,28 @@ import attrs
 
 from pyflinklike._checks import is_number
 from pyflinklike._clock import Duration, Time, to_milliseconds
-from pyflinklike._messages import short_repr, shown_error
+from pyflinklike._messages import shown_error
 from pyflinklike.errors import (
     DeclarationTypeError,
     DeclarationValueError,
     PyflinklikeError,
+    QueueOverflowError,
     UserFunctionError,
-    ValueDecodeError,
 )
 from pyflinklike.types.row import DELETE, INSERT, UPDATE_AFTER
-from pyflinklike.views.condition import Condition
+from pyflinklike.views.pull_query import Condition
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 from pyflinklike.views.view_storage import RowChange
 
 __all__ = [
+    "OVERFLOWS",
     "Change",
     "ChangeSource",
     "Changes",
+    "Queue",
     "Replay",
     "RowFilter",
     "Timeout",
-    "make_decode_error",
     "seconds",
 ]
 
@@ -290,10 +292,118 @@ class RowFilter:
         value = decode_row(row)
         if not self.condition.is_met(key, value):
             return None
-        return (make_decode_error(key, value) if isinstance(value, Failure) else value,)
+        return (value.make_error(key) if isinstance(value, Failure) else value,)
 
 
-def make_decode_error(key: Any, failure: Failure) -> ValueDecodeError:
-    """Return the error that stands in the place of a row."""
-    msg = f"the row of key {short_repr(key)} must be decodable, got: {short_repr(failure.error)}; send a good one"
-    return ValueDecodeError(msg)
+# The queue of a subscriber
+#
+# Either side may wait: the writer for room, and the subscriber for a change.  Both wake when the
+# queue ends.
+
+
+OVERFLOWS = ("block", "drop_oldest", "error")
+"""The treatments of a change for which a queue has no room."""
+
+
+class Queue:
+    """Changes between the writer and one subscriber.
+
+    Args:
+        wanted: The changes that go in.
+        size: How many changes may wait.
+        overflow: The treatment of one more change: "block", "drop_oldest" or "error".
+    """
+
+    def __init__(self, wanted: RowFilter, size: int, overflow: str) -> None:
+        self._wanted = wanted
+        self._size = size
+        self._overflow = overflow
+        self._changes: deque[Change] = deque()
+        self._moved = threading.Condition(threading.RLock())  # close may come from a finalizer
+        self._error: Exception | None = None
+        self.ended = False
+        """True once no more changes will be added."""
+        self.closed = False
+        """True once the subscriber is gone."""
+        self.dropped = 0
+        """The number of changes that were dropped because the queue was full."""
+
+    @property
+    def waits(self) -> bool:
+        """True if publishing may wait for room."""
+        return self._overflow == "block"
+
+    def publish(self, changes: Iterable[RowChange], ts: int) -> None:
+        """Add the changes of a batch; this may wait for room.
+
+        The writer calls it.  It raises nothing: an error goes to the subscriber.
+        """
+        for raw in changes:
+            if self.ended:
+                return
+            try:
+                change = self._wanted.change(raw, ts)
+            except PyflinklikeError as error:
+                self.fail(error)
+                return
+            if change is not None:
+                self._add(change)
+
+    def _add(self, change: Change) -> None:
+        with self._moved:
+            if self.waits:
+                self._moved.wait_for(lambda: self.ended or len(self._changes) < self._size)
+            if self.ended:
+                return
+            if len(self._changes) >= self._size:
+                if self._overflow == "error":
+                    self.fail(self._make_overflow_error())
+                    return
+                self._changes.popleft()
+                self.dropped += 1
+            self._changes.append(change)
+            self._moved.notify_all()
+
+    def take(self, wait: float | None) -> Change | None:
+        """Return the next change; None if the queue has ended, or if none comes in time.
+
+        Raises:
+            QueueOverflowError: The queue has overflowed, and all changes that it held are taken.
+            StateStoreError: The writer was interrupted.
+            UserFunctionError: The condition raised an error.
+        """
+        with self._moved:
+            self._moved.wait_for(lambda: self._changes or self.ended, wait)
+            if self.closed:
+                return None
+            if self._changes:
+                change = self._changes.popleft()
+                self._moved.notify_all()
+                return change
+            if self._error is not None:
+                raise self._error
+            return None
+
+    def end(self) -> None:
+        """Add no more changes; changes in the queue can still be taken."""
+        with self._moved:
+            self.ended = True
+            self._moved.notify_all()
+
+    def close(self) -> None:
+        """Drop all changes: the subscriber is gone."""
+        with self._moved:
+            self.ended = self.closed = True
+            self._changes.clear()
+            self._moved.notify_all()
+
+    def fail(self, error: Exception) -> None:
+        """Add no more changes; once the changes in the queue are taken, `take` raises this error."""
+        with self._moved:
+            if not self.ended:
+                self._error = error
+                self.end()
+
+    def _make_overflow_error(self) -> QueueOverflowError:
+        msg = f"a subscriber must keep up, got more than {self._size} changes that it did not take"
+        return QueueOverflowError(f"{msg}; raise queue_size, or subscribe again from 'earliest'")

@@ -8,11 +8,14 @@ the same time have a connection each; connections are reused.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-__all__ = ["AppliedBatch", "ReaderPool", "RowChange", "Snapshot", "ViewStorage"]
+from pyflinklike.errors import StoreClosedError
+
+__all__ = ["NO_BATCH", "AppliedBatch", "ReaderPool", "RowChange", "Snapshot", "ViewStorage"]
 
 
 class RowChange(NamedTuple):
@@ -67,21 +70,38 @@ class AppliedBatch(NamedTuple):
         return self._replace(seq=latest.seq + 1, applied_at=now, watermark=max(marks, default=None))
 
 
-class Snapshot(Protocol):
+NO_BATCH: Final = AppliedBatch(0, "", 0, 0, None, 0, 0, 0, oldest=1)
+"""The fields before the first batch."""
+
+
+class Snapshot(ABC):
     """A view as one transaction sees it."""
 
-    def rows_of(self, keys: Iterable[bytes]) -> Mapping[bytes, bytes]:
-        """Return the rows of those keys that have one."""
+    @abstractmethod
+    def rows_of(self, keys: Iterable[bytes], seq: int | None = None) -> Mapping[bytes, bytes]:
+        """Return the rows of those keys that have one, now or after a batch of the history."""
 
-    def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return all keys and rows, in the order of the keys."""
+    def rows(self, seq: int | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Return all keys and rows, now or after a batch of the history, in the order of the keys."""
+        batch = self.latest_batch() if seq is None else self.batch_numbered(seq)
+        count = total = 0
+        for key, row, checksum in self._lines(seq):
+            count += 1
+            total += checksum
+            yield key, row
+        if (count, total) != ((0, 0) if batch is None else (batch.size, batch.rows_sum)):
+            got = "rows that are missing, or not of that batch"
+            raise self._make_damage(got)
 
-    def rows_of_at(self, keys: Iterable[bytes], seq: int) -> Mapping[bytes, bytes]:
-        """Return the rows, after a batch of the history, of those keys that had one."""
+    @abstractmethod
+    def _lines(self, seq: int | None) -> Iterator[tuple[bytes, bytes, int]]:
+        """Return all keys and rows, each with its checksum, in the order of the keys."""
 
-    def rows_at_seq(self, seq: int) -> Iterator[tuple[bytes, bytes]]:
-        """Return all keys and rows after a batch of the history, in the order of the keys."""
+    @abstractmethod
+    def _make_damage(self, got: str) -> Exception:
+        """Return the error for a storage that holds this in the place of what was written."""
 
+    @abstractmethod
     def batches(self, which: str = "ORDER BY seq", *values: int) -> Iterator[AppliedBatch]:
         """Return batches of the history, by default all, the oldest first.
 
@@ -136,17 +156,26 @@ class ReaderPool(Generic[_C]):
 
     Args:
         connect: Opens one more connection.
-        closed_error: Makes the error that is raised once the pool is closed.
+        view: The name of the view, for messages.
     """
 
-    def __init__(self, connect: Callable[[], _C], closed_error: Callable[[], Exception]) -> None:
+    def __init__(self, connect: Callable[[], _C], view: str) -> None:
         self._connect = connect
-        self._closed_error = closed_error
+        self._view = view
         self._idle: list[_C] = []
         self._lent = 0
         self._moved = threading.Condition()
-        self.closed = False
-        """True once the pool lends no more connections."""
+        self._is_closed = False
+
+    def check_open(self) -> None:
+        """Raise an error if the pool lends no more connections.
+
+        Raises:
+            StoreClosedError: The view is closed.
+        """
+        if self._is_closed:
+            msg = f"a view must be open to be used, got {self._view!r}; open it again"
+            raise StoreClosedError(msg)
 
     @contextmanager
     def lent(self) -> Iterator[_C]:
@@ -162,7 +191,7 @@ class ReaderPool(Generic[_C]):
     def close(self) -> None:
         """Wait for the connections that are lent, and close all connections."""
         with self._moved:
-            self.closed = True
+            self._is_closed = True
             self._moved.wait_for(lambda: self._lent == 0)
             for connection in self._idle:
                 connection.close()
@@ -170,8 +199,7 @@ class ReaderPool(Generic[_C]):
 
     def _take(self) -> _C:
         with self._moved:
-            if self.closed:
-                raise self._closed_error()
+            self.check_open()
             self._lent += 1
             if self._idle:
                 return self._idle.pop()

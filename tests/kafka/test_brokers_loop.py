@@ -11,14 +11,14 @@ import fault_lives
 import pytest
 from kafka_support import committed, mock_brokers, wait_for
 
-from pyflinklike.kafka import stream_reader
+from pyflinklike.kafka import data_source
 from pyflinklike.kafka.messages import HEADER
 
 KILLS = 8
 RECORDS = 20_000
 
 
-@pytest.mark.skipif(not stream_reader.HAS_LIMITS, reason="limits need PySpark 4.2")
+@pytest.mark.skipif(not data_source.HAS_LIMITS, reason="limits need PySpark 4.2")
 def test_every_record_is_copied_once_but_for_batches_in_flight(tmp_path: Path):
     """And without repeats of ids, once."""
     brokers, random = mock_brokers(), Random(5)

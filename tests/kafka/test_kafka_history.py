@@ -9,10 +9,9 @@ import pytest
 from kafka_support import Brokers, mock_brokers, new_topic
 
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.kafka.data_source import KafkaBatchReader
+from pyflinklike.kafka.data_source import KafkaBatchReader, _Progress
 from pyflinklike.kafka.history import KafkaHistory
 from pyflinklike.kafka.options import reader_options
-from pyflinklike.kafka.stream_reader import _Progress
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from local_support import local
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import SparkSetupError
-from pyflinklike.kafka import stream_reader
+from pyflinklike.kafka import data_source
 from pyflinklike.kafka.fetch import fetch
 from pyflinklike.kafka.offsets import OffsetRange
 from pyflinklike.kafka.options import reader_options
@@ -34,7 +34,7 @@ from pyflinklike.pyflink.datastream.connectors.datagen import (
 )
 from pyflinklike.pyflink.datastream.connectors.hybrid_source import HybridSource
 
-pytestmark = pytest.mark.skipif(not stream_reader.HAS_LIMITS, reason="waiting needs PySpark 4.2")
+pytestmark = pytest.mark.skipif(not data_source.HAS_LIMITS, reason="waiting needs PySpark 4.2")
 
 
 class Each(KeyedProcessFunction):
@@ -73,7 +73,7 @@ def test_a_topic_that_is_held_gives_nothing_new(brokers, topic, tmp_path):
     """It stays where it is while the file is there."""
     numbers(brokers, topic, range(10))
     held = endless(brokers, topic).build().hold_by_file(tmp_path / "held")
-    reader = stream_reader.stream_reader(
+    reader = data_source.stream_reader(
         reader_options({**held.options, "startingOffsets": "earliest"}, streaming=True)
     )
     limit = reader.getDefaultReadLimit()
@@ -93,7 +93,7 @@ def test_a_topic_waits_for_a_file(brokers, topic, tmp_path):
     """Until then the stream stays where it starts, whatever is in the topic."""
     numbers(brokers, topic, range(10))
     waiting = endless(brokers, topic).build().wait_for_file(tmp_path / "gate")
-    reader = stream_reader.stream_reader(
+    reader = data_source.stream_reader(
         reader_options({**waiting.options, "startingOffsets": "earliest"}, streaming=True)
     )
     start, limit = reader.initialOffset(), reader.getDefaultReadLimit()

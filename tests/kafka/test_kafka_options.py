@@ -52,7 +52,7 @@ def test_offsets_are_read_as_spark_writes_them():
         ({"kafka.sasl.jaas.config": SECRET}, "use kafka.sasl.username"),
         ({"kafka.ssl.truststore.location": "x.jks"}, "use kafka.ssl.ca.location"),
         ({"kafka.group.id": "g", "kafka.bootstrap.servers": ""}, "a broker must be named"),
-        ({"kafka.default.api.timeout.ms": "soon"}, "positive number of ms"),
+        ({"kafka.default.api.timeout.ms": "soon"}, "positive whole number"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(given: dict[str, str], says: str):

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from kafka_support import Brokers
 
 from pyflinklike.errors import BrokerError, CorruptStateError, DataLossError, DeclarationValueError
-from pyflinklike.kafka import stream_reader
+from pyflinklike.kafka import data_source
 from pyflinklike.kafka.data_source import KafkaBatchReader
 from pyflinklike.kafka.fetch import fetch
 from pyflinklike.kafka.offsets import OffsetRange
@@ -20,7 +20,7 @@ from pyflinklike.kafka.options import reader_options
 
 KEPT = 5 * 1024 * 1024
 
-limits = pytest.mark.skipif(not stream_reader.HAS_LIMITS, reason="limits need PySpark 4.2")
+limits = pytest.mark.skipif(not data_source.HAS_LIMITS, reason="limits need PySpark 4.2")
 
 
 def values(records: list[dict[str, Any]]) -> set[bytes]:
@@ -33,12 +33,12 @@ def values(records: list[dict[str, Any]]) -> set[bytes]:
 def streaming(brokers: Brokers, **options: str) -> Any:
     """A stream's reader, as Spark's driver has it."""
     given = {**brokers.options, "startingOffsets": "earliest", **options}
-    return stream_reader.stream_reader(reader_options(given, streaming=True))
+    return data_source.stream_reader(reader_options(given, streaming=True))
 
 
 def latest(reader: Any, start: dict[str, Any]) -> dict[str, Any]:
     """What this PySpark is told."""
-    if not stream_reader.HAS_LIMITS:
+    if not data_source.HAS_LIMITS:
         return reader.latestOffset()
     return reader.latestOffset(start, reader.getDefaultReadLimit())
 
@@ -325,7 +325,7 @@ def test_a_partition_that_ends_before_its_start_is_refused(
     brokers: Brokers, topic: str, fail: str, monkeypatch: pytest.MonkeyPatch
 ):
     """It was made anew: what it has now was never read, whatever failOnDataLoss says."""
-    monkeypatch.setattr(stream_reader, "_STEP_BACK_WAITS", (0,))
+    monkeypatch.setattr(data_source, "_STEP_BACK_WAITS", (0,))
     brokers.write(topic, [(None, b"new")], partition=0)
     reader = streaming(brokers, subscribe=topic, failOnDataLoss=fail)
     start = {"offsets": {topic: {"0": 500, "1": 0, "2": 0, "3": 0}}, "topic_ids": {}}
@@ -339,7 +339,7 @@ def test_a_step_back_is_refused_before_it_is_noted(
     brokers: Brokers, topic: str, monkeypatch: pytest.MonkeyPatch
 ):
     """Spark writes the end of a micro-batch into the checkpoint before it asks for its parts."""
-    monkeypatch.setattr(stream_reader, "_STEP_BACK_WAITS", (0,))
+    monkeypatch.setattr(data_source, "_STEP_BACK_WAITS", (0,))
     brokers.write(topic, [(None, b"new")], partition=0)
     start = {"offsets": {topic: {"0": 500, "1": 0, "2": 0, "3": 0}}, "topic_ids": {}}
     reader = streaming(brokers, subscribe=topic)
@@ -362,7 +362,7 @@ def test_a_reader_that_is_not_told_its_start_compares_it_later(brokers: Brokers,
     """Before PySpark 4.2 a restarted query asks for the latest offset without saying where it is."""
     brokers.write(topic, [(None, b"v")], partition=0)
     given = {**brokers.options, "subscribe": topic}
-    reader = stream_reader.KafkaStreamReader(reader_options(given, streaming=True))
+    reader = data_source.KafkaStreamReader(reader_options(given, streaming=True))
     end = reader.latestOffset()
 
     with pytest.raises(DataLossError, match=f"{topic}/9 were read and are no longer there"):

@@ -16,9 +16,9 @@ FORMATS = {
     "log of an operator": ("_changelog/segments.py", "FORMAT_VERSION"),
     "directory of a savepoint": ("state_processor/_savepoints/manifest.py", "_FORMAT"),
     "folder of a job": ("pyflink/_spark/job_folder.py", "_FORMAT"),
-    "file of a view": ("views/file/file_tables.py", "_FORMAT"),
-    "mark beside the file of a view": ("views/file/file_database.py", "_MAGIC"),
-    "view in PostgreSQL": ("views/postgres/postgres_tables.py", "_FORMAT"),
+    "file of a view": ("views/file_tables.py", "_FORMAT"),
+    "mark beside the file of a view": ("views/file_database.py", "_MAGIC"),
+    "view in PostgreSQL": ("views/postgres_tables.py", "_FORMAT"),
     "seal of a Parquet file that a job writes": (
         "pyflink/datastream/formats/parquet.py",
         "_SEAL_MAGIC",

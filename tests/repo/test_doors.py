@@ -257,7 +257,7 @@ def test_a_worker_of_spark_leaves_doors_closed_until_it_is_asked_for_a_name():
 import pyflinklike.spark._host.streaming_host, pyflinklike.stores, pyflinklike.views, pyflinklike.windows
 doors = [sys.modules[name] for name in {CLOSED}]
 print([getattr(each, "__wrapped__", None) for each in doors])
-unneeded = ["pyflinklike.state_processor._checkpoints", "pyflinklike.stores.state_store", "pyflinklike.columns", "pyflinklike.views.file", "pandas", "sqlite3"]
+unneeded = ["pyflinklike.state_processor._checkpoints", "pyflinklike.stores.state_store", "pyflinklike.columns", "pyflinklike.views.file_database", "pandas", "sqlite3"]
 print([each for each in unneeded if each in sys.modules])
 pyflinklike.views.MaterializedView
 print(sorted({{(each.__name__, name, getattr(getattr(each, name), "__module__", "")) for each in doors for name in each.__all__}}))

@@ -63,7 +63,7 @@ def test_a_name_is_kafkas(name):
         (
             lambda: KeyValueStoreDescriptor("a", TEXT, LONG, scope="global"),
             DeclarationValueError,
-            r"\('key', 'partition'\), got 'global'",
+            r"\['key', 'partition'\], got 'global'",
         ),
         (
             lambda: KeyValueStoreDescriptor("a", TEXT, LONG, caching=1),

@@ -13,10 +13,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from pyflinklike.kafka.data_source import stream_reader
 from pyflinklike.kafka.delivery import deliver
 from pyflinklike.kafka.messages import RecordIds, of_batches
 from pyflinklike.kafka.options import reader_options
-from pyflinklike.kafka.stream_reader import stream_reader
 
 
 def main(job: dict[str, Any]) -> None:

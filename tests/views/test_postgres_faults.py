@@ -43,8 +43,8 @@ class Killed(BaseException):
 
 def killed_at(line, call):
     """End a call at so many lines of the writer's modules; whether it came that far."""
-    parts = ("postgres_writer", "batch_merge", "staging_table", "postgres_database")
-    files = {sys.modules[f"pyflinklike.views.postgres.{part}"].__file__ for part in parts}
+    parts = ("postgres_writer", "postgres_staging", "postgres_database")
+    files = {sys.modules[f"pyflinklike.views.{part}"].__file__ for part in parts}
     left = line
 
     def trace(frame, event, _):
@@ -70,7 +70,7 @@ def killed_at(line, call):
 
 def test_a_driver_killed_between_any_two_steps_loses_and_repeats_nothing(opened, schemas, schema):
     """At every few lines: the batch is in as a whole or not at all, and its repetition puts it in."""
-    from pyflinklike.views.postgres import postgres_writer  # noqa: F401 - its file is traced
+    from pyflinklike.views import postgres_writer  # noqa: F401 - its file is traced
 
     model = {}
     line, number, was_in = 1, 0, []

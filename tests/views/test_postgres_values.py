@@ -19,8 +19,7 @@ from pyflinklike.views import MaterializedView, PostgresView
 from pyflinklike.views.order_keys import is_nan, is_newer
 
 pytest.importorskip("psycopg", reason="psycopg is not installed (the extra `postgres`)")
-from pyflinklike.views.postgres.sql_columns import types_of
-from pyflinklike.views.postgres.staging_table import order_bytes
+from pyflinklike.views.postgres_staging import order_bytes, types_of
 
 NUMBERS = st.integers() | st.floats(allow_nan=False) | st.decimals(allow_nan=False) | st.booleans()
 DAY = dt.datetime(2026, 10, 25, 2, 30, 0, 1, fold=1)

@@ -13,8 +13,7 @@ import pytest
 from view_support import wait_until
 
 from pyflinklike.errors import StateStoreError
-from pyflinklike.views import MaterializedView
-from pyflinklike.views.file import file_tables, file_writer
+from pyflinklike.views import MaterializedView, file_tables, materialized_view, subscription
 
 ROWS = [{"id": n} for n in range(3)]
 
@@ -81,7 +80,7 @@ def test_a_writer_interrupted_while_it_waits_leaves_nobody_in_silence(tmp_path):
 
 def interrupted_at(line, call):
     """Interrupt a call at so many lines of the writer's modules; whether it came that far."""
-    files = {module.__file__ for module in (file_writer, file_tables)}
+    files = {module.__file__ for module in (materialized_view, subscription, file_tables)}
     left = line
 
     def trace(frame, event, _):

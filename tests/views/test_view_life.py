@@ -20,7 +20,7 @@ from pyflinklike.errors import (
     StoreClosedError,
 )
 from pyflinklike.views import MaterializedView
-from pyflinklike.views.file.file_database import CommitMark
+from pyflinklike.views.file_database import CommitMark
 
 
 def test_a_view_is_there_when_it_is_opened_again(tmp_path, clock):
@@ -80,7 +80,7 @@ def test_a_view_is_opened_while_another_process_applies_batches(tmp_path):
 
 def test_a_late_acknowledgement_does_not_hide_a_later_one(tmp_path):
     """Of two processes that apply batches, the slower one may acknowledge an earlier batch last."""
-    one, other = CommitMark(tmp_path / "v.sqlite"), CommitMark(tmp_path / "v.sqlite")
+    one, other = (CommitMark(tmp_path / "v.sqlite", "the view") for _ in range(2))
     one.write(5, 7)
     other.write(5, 6)
     found = [one.read()]

@@ -17,8 +17,11 @@ from pyflinklike.errors import IncompatibleStateError, UnknownStateError
 from pyflinklike.state.table import REPLICATED, Shape
 from pyflinklike.state.timer_agenda import timers_table
 from pyflinklike.state_processor._logs.key_columns import KeyColumns, name_of
-from pyflinklike.stores.key_value_store import KeyValueStoreDescriptor, TimestampedStoreDescriptor
-from pyflinklike.stores.lru_store import LruStoreDescriptor
+from pyflinklike.stores.key_value_store import (
+    KeyValueStoreDescriptor,
+    LruStoreDescriptor,
+    TimestampedStoreDescriptor,
+)
 from pyflinklike.stores.session_store import SessionStoreDescriptor
 from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.stores.versioned_store import VersionedStoreDescriptor

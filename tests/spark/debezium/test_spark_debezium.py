@@ -19,7 +19,7 @@ from pyspark.sql import types
 from spark_support import at, pickle_by_value
 
 from pyflinklike import cdc
-from pyflinklike.cdc._spark.event_frames import FrameDecoder
+from pyflinklike.cdc._spark import FrameDecoder
 from pyflinklike.cdc.debezium_decoder import DebeziumDecoder
 from pyflinklike.cdc.table_row import row_of
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
@@ -168,7 +168,7 @@ def test_what_the_executors_do_is_what_is_done_to_a_record(each):
             types.StructField("counts", types.MapType(types.StringType(), types.IntegerType())),
         ]
     )
-    decoder = DebeziumDecoder.of(
+    decoder = DebeziumDecoder(
         row=row_of(row_type),
         key=None,
         order="source",

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as sql
 
-from pyflinklike.cdc._spark.event_frames import FrameDecoder
+from pyflinklike.cdc._spark import FrameDecoder
 from pyflinklike.cdc.debezium_decoder import DebeziumDecoder
 from pyflinklike.cdc.envelope import DEFAULT_PLACEHOLDER
 from pyflinklike.cdc.table_row import row_of
@@ -32,7 +32,7 @@ NEW = {"id": 1, "name": "Ann"}
 def decoded(records, on_error):
     """The events of records."""
     options = {"key": None, "order": "source", "truncate": "apply", "unavailable": "keep"}
-    decoder = DebeziumDecoder.of(
+    decoder = DebeziumDecoder(
         row=row_of(ROW), **options, on_error=on_error, placeholder=DEFAULT_PLACEHOLDER
     )
     order = sql.StructType().add("order_key", sql.ArrayType(sql.LongType()))

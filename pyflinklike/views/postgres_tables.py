@@ -48,6 +48,7 @@ __all__ = [
     "checksum_of",
     "columns_of",
     "create",
+    "create_staging",
     "read_about",
 ]
 
@@ -279,6 +280,21 @@ def add_columns(
     return now
 
 
+# Not logged, which is faster: if a crash empties the table, the batch is sent again.
+_STAGING = """CREATE UNLOGGED TABLE {staging} (_token bigint, _position bigint, _kind int,
+    _key bytea, _row bytea, _order bytea, _checksum bigint, _error text{columns})"""
+
+
+def create_staging(
+    connection: psycopg.Connection[Any], names: Names, table: str, columns: dict[str, str]
+) -> None:
+    """Make an empty staging table with the view's columns."""
+    more = [sql.SQL(", {} " + kind).format(sql.Identifier(name)) for name, kind in columns.items()]
+    connection.execute(
+        names.sql(_STAGING, staging=sql.Identifier(names.schema, table), columns=sql.Composed(more))
+    )
+
+
 _AT_ONCE = 2000  # rows of a scan that are fetched together
 
 
@@ -293,6 +309,7 @@ def checksum_of(identity: int, key: bytes, row: bytes) -> int:
     return crc32(row, crc32(key, crc32(b"%d %d" % (identity, len(key)))))
 
 
+@attrs.frozen
 class PostgresSnapshot(Snapshot):
     """The tables of a view in one transaction.
 
@@ -302,28 +319,27 @@ class PostgresSnapshot(Snapshot):
         identity: The identity of the tables.
     """
 
-    def __init__(self, connection: psycopg.Connection[Any], names: Names, identity: int) -> None:
-        self._connection = connection
-        self._names = names
-        self._identity = identity
+    _connection: psycopg.Connection[Any]
+    _names: Names
+    _identity: int
 
-    # The present
-
-    def rows_of(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the rows of those keys that have one."""
+    def rows_of(self, keys: Iterable[bytes], seq: int | None = None) -> dict[bytes, bytes]:
+        """Return the rows of those keys that have one, now or after a batch of the history."""
+        wanted = list(keys)
+        changed = {} if seq is None else dict(self._all(_CHANGED_SINCE, wanted, seq))
         query = "SELECT _key, _row, _checksum FROM {rows} WHERE _key = ANY(%s)"
-        found = self._all(query, list(keys))
-        return {key: self._check(key, row, stored) for key, row, stored in found}
+        now = self._all(query, [key for key in wanted if key not in changed])
+        found = {key: self._check(key, row, stored) for key, row, stored in now}
+        return {**found, **{key: row for key, row in changed.items() if row is not None}}
 
-    def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return all keys and rows, in the order of the keys."""
-        query = "SELECT _key, _row, _checksum FROM {rows} ORDER BY _key"
-        count = total = 0
-        for key, row, stored in self._each(query):
-            count, total = count + 1, total + stored
-            yield key, self._check(key, row, stored)
-        latest = self.latest_batch()
-        self._check_whole((count, total), latest)
+    def _lines(self, seq: int | None) -> Iterator[tuple[bytes, bytes, int]]:
+        if seq is None:
+            query = "SELECT _key, _row, _checksum FROM {rows} ORDER BY _key"
+            for key, row, stored in self._each(query):
+                yield key, self._check(key, row, stored), stored
+        else:
+            for key, row in self._each(_ROWS_AT, seq=seq):
+                yield key, row, checksum_of(self._identity, key, row)
 
     # The past
 
@@ -333,21 +349,6 @@ class PostgresSnapshot(Snapshot):
         for line in self._all(query, *values):
             batch = AppliedBatch(*line)
             yield batch._replace(rows_sum=int(batch.rows_sum))
-
-    def rows_of_at(self, keys: Iterable[bytes], seq: int) -> dict[bytes, bytes]:
-        """Return the rows, after a batch of the history, of those keys that had one."""
-        wanted = list(keys)
-        changed = dict(self._all(_CHANGED_SINCE, wanted, seq))
-        now = self.rows_of(key for key in wanted if key not in changed)
-        return {**now, **{key: row for key, row in changed.items() if row is not None}}
-
-    def rows_at_seq(self, seq: int) -> Iterator[tuple[bytes, bytes]]:
-        """Return all keys and rows after a batch of the history, in the order of the keys."""
-        count = total = 0
-        for key, row in self._each(_ROWS_AT, seq=seq):
-            count, total = count + 1, total + checksum_of(self._identity, key, row)
-            yield key, row
-        self._check_whole((count, total), self.batch_numbered(seq))
 
     def changes_of(self, seq: int) -> list[RowChange]:
         """Return the changes of a batch of the history, in the order in which its keys arrived."""
@@ -379,17 +380,11 @@ class PostgresSnapshot(Snapshot):
 
     def _check(self, key: bytes, row: bytes, stored: int) -> bytes:
         if checksum_of(self._identity, key, row) != stored:
-            raise self._corrupt(
-                f"a row with another checksum than its columns, at {short_repr(key)}"
-            )
+            got = f"a row with another checksum than its columns, at {short_repr(key)}"
+            raise self._make_damage(got)
         return row
 
-    def _check_whole(self, found: tuple[int, int], batch: AppliedBatch | None) -> None:
-        if found != ((0, 0) if batch is None else (batch.size, batch.rows_sum)):
-            msg = "rows that are missing, or not of that batch"
-            raise self._corrupt(msg)
-
-    def _corrupt(self, got: str) -> CorruptStateError:
+    def _make_damage(self, got: str) -> CorruptStateError:
         msg = f"view {self._names.view!r}: its tables must hold what was written, got {got}"
         return CorruptStateError(f"{msg}; restore them, and let nobody else write to them")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a view in PostgreSQL: its many readers, and its one writer.
+"""The tables of a view in PostgreSQL: its many readers, its one writer, and the address of its server.
 
 A batch is one transaction: its changes, the rows that these replace and its id.  The server logs it
 before `apply` returns (`synchronous_commit`; if it is off, we turn it on).
@@ -19,23 +19,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import attrs
 import psycopg
 from psycopg import errors, sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pyflinklike.errors import CorruptStateError, StateStoreError, StoreClosedError
-from pyflinklike.views.postgres.conninfo import Conninfo
-from pyflinklike.views.postgres.postgres_tables import (
+from pyflinklike.errors import (
+    CorruptStateError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    PyflinklikeError,
+    StateStoreError,
+    StateValueError,
+)
+from pyflinklike.views.incoming_rows import BatchReader
+from pyflinklike.views.postgres_tables import (
     About,
     Names,
     PostgresSnapshot,
     add_columns,
     create,
+    create_staging,
     read_about,
 )
-from pyflinklike.views.postgres.staging_table import create_staging
 from pyflinklike.views.view_storage import ReaderPool
 
-__all__ = ["PostgresDatabase"]
+__all__ = ["Conninfo", "PostgresDatabase"]
 
 
 class PostgresDatabase:
@@ -44,8 +53,7 @@ class PostgresDatabase:
     Args:
         conninfo: The address of the server, with the login.
         names: The names of the tables.
-        key_columns: The key columns of the view.
-        order_columns: The columns by which the view is ordered.
+        incoming: Reads the rows of the view, and knows its columns of keys and orders.
         columns: The columns that SQL sees, if they are declared; made with the tables.
         patience: How long to wait for another writer to end, in ms.
 
@@ -59,17 +67,16 @@ class PostgresDatabase:
         self,
         conninfo: Conninfo,
         names: Names,
-        key_columns: tuple[str, ...],
-        order_columns: tuple[str, ...],
+        incoming: BatchReader,
         columns: dict[str, str],
         patience: int,
     ) -> None:
         self.conninfo = conninfo
         self.names = names
         self.fault: type[Exception] = psycopg.Error
-        self._key_columns = key_columns
-        self._readers = ReaderPool(lambda: ReaderSession(conninfo), self._make_closed_error)
-        self.about = self._open(order_columns, columns)
+        self._key_columns = incoming.key_columns
+        self._readers = ReaderPool(lambda: ReaderSession(conninfo), names.view)
+        self.about = self._open(incoming.order_columns, columns)
         what = f"view {names.view!r} in {conninfo.masked!r}"
         self._writer = WriterSession(conninfo, what, self.about.lock, patience)
         self._writing = threading.RLock()
@@ -125,8 +132,7 @@ class PostgresDatabase:
             StateValueError: The columns cannot hold a row.
         """
         with self._writing, self._translate_errors(writing=True):
-            if self._readers.closed:
-                raise self._make_closed_error()
+            self._readers.check_open()
             with self._writer.lend_connection(self._begin) as connection:
                 yield connection
 
@@ -164,10 +170,6 @@ class PostgresDatabase:
         self._readers.close()
         with self._writing:
             self._writer.close()
-
-    def _make_closed_error(self) -> StoreClosedError:
-        msg = f"a view must be open to be used, got {self.names.view!r}; open it again"
-        return StoreClosedError(msg)
 
     @contextmanager
     def _translate_errors(self, *, writing: bool = False) -> Iterator[None]:
@@ -228,6 +230,7 @@ class ReaderSession:
         self._connection.close()
 
 
+@attrs.define(eq=False)
 class WriterSession:
     """The connection of the one writer of a view, made when it is first needed.
 
@@ -238,12 +241,11 @@ class WriterSession:
         patience: How long to wait for another writer to end, in ms.
     """
 
-    def __init__(self, conninfo: Conninfo, what: str, lock: int, patience: int) -> None:
-        self._conninfo = conninfo
-        self._what = what
-        self._lock = lock
-        self._patience = patience
-        self._connection: psycopg.Connection[Any] | None = None
+    _conninfo: Conninfo
+    _what: str
+    _lock: int
+    _patience: int
+    _connection: psycopg.Connection[Any] | None = attrs.field(init=False, default=None)
 
     @contextmanager
     def lend_connection(
@@ -319,3 +321,139 @@ _HOLDER = """SELECT application_name, coalesce(host(client_addr), 'this machine'
 def _add_sign(number: int) -> int:
     """Return the number of a table as a signed int of 32 bits, as numbers of locks are."""
     return number - (1 << 32) if number >= 1 << 31 else number
+
+
+# The address of the server, and the translation of its errors
+#
+# A password is never shown.  An error of PostgreSQL becomes one of ours, which says what is wrong
+# and what to do.
+
+
+_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+_DEFAULTS: dict[str, Any] = {
+    "connect_timeout": 10,
+    # So a server that has vanished is noticed within about half a minute.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+
+
+class Conninfo:
+    """A connection string of libpq, checked.
+
+    Args:
+        view: The view's name, for messages.
+        text: A URI, or keywords and values.
+
+    Raises:
+        DeclarationTypeError: It is not a str.
+        DeclarationValueError: libpq cannot read it.
+    """
+
+    def __init__(self, view: str, text: str) -> None:
+        self._view = view
+        if not isinstance(text, str):
+            msg = f"view {view!r}: conninfo must be a str, got a {type(text).__name__}"
+            raise DeclarationTypeError(
+                f"{msg}; for example 'service=views' or 'postgresql://host/database'"
+            )
+        self.text = text
+        parts = self._read()
+        self._secrets = [str(parts[name]) for name in _SECRETS if parts.get(name)]
+        shown: dict[str, Any] = {n: "***" if n in _SECRETS else part for n, part in parts.items()}
+        self.masked = make_conninfo(**shown)
+        """The connection string that may be shown."""
+        self._parts = {**_DEFAULTS, **parts}
+
+    def _read(self) -> dict[str, Any]:
+        """Return the keywords and their values."""
+        try:
+            parts = conninfo_to_dict(self.text)
+            # A password with an unescaped "/" or "@" ends up in one of these parts.
+            if any("@" in str(parts.get(name)) for name in ("host", "port", "dbname")):
+                raise psycopg.ProgrammingError
+        except psycopg.Error:
+            # libpq's message may quote the password, so it is neither shown nor chained.
+            msg = f"view {self._view!r}: conninfo must be a connection string of libpq, got one that it cannot read"
+            raise DeclarationValueError(
+                f"{msg}; for example 'service=views' or 'postgresql://user@host/database', "
+                "with %-escapes in a URI"
+            ) from None
+        return parts
+
+    def connect(self, role: str, **options: Any) -> psycopg.Connection[Any]:
+        """Open a new connection.
+
+        Args:
+            role: The purpose of the connection, which the server's statistics show.
+            options: Further arguments of `psycopg.connect`.
+
+        Raises:
+            StateStoreError: There is no server, or it does not let us in.
+        """
+        name = self._parts.get("application_name", f"pyflinklike {role} of view {self._view}")
+        try:
+            return psycopg.connect(
+                make_conninfo(**{**self._parts, "application_name": name}), **options
+            )
+        except psycopg.Error as error:
+            raise self.make_error(error) from None
+
+    def make_error(self, error: Exception, *, writing: bool = False) -> PyflinklikeError:
+        """Translate an error of psycopg into one of ours, without passwords.
+
+        Args:
+            error: The error that psycopg raised.
+            writing: True if the error came while rows of the caller were written.
+        """
+        what = f"view {self._view!r} in {self.masked!r}"
+        text = self._hide(_text_of(error))
+        if writing and isinstance(error, DATA_FAULTS):
+            msg = f"{what} must be given values that its columns and keys can hold, got: {text}"
+            return StateValueError(f"{msg}; mend the row, or declare another type in columns")
+        for kind, remedy in _REMEDIES:
+            if isinstance(error, kind):
+                return StateStoreError(f"{what} must be there to be used, got: {text}; {remedy}")
+        msg = f"{what} must have the tables that it made, got: {text}"
+        return CorruptStateError(f"{msg}; restore them, or build the view again")
+
+    def _hide(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def __reduce__(self) -> tuple[type[Conninfo], tuple[str, str]]:
+        return Conninfo, (self._view, self.text)
+
+    def __repr__(self) -> str:
+        return f"Conninfo({self.masked!r})"
+
+
+DATA_FAULTS = (psycopg.DataError, errors.ProgramLimitExceeded, errors.InvalidColumnReference)
+"""The server's errors for values that it cannot store."""
+
+_REMEDIES: list[tuple[type[Exception], str]] = [
+    (errors.InvalidPassword, "give the password by PGPASSFILE or a service, wherever it runs"),
+    (errors.InvalidAuthorizationSpecification, "create the user, or let it in by pg_hba.conf"),
+    (errors.InvalidCatalogName, "create the database, or name another"),
+    (errors.InvalidSchemaName, "create the schema, or name another"),
+    (errors.ReadOnlySqlTransaction, "write to the primary, not to a standby"),
+    (errors.InsufficientPrivilege, "grant it to the user of the conninfo"),
+    (errors.DiskFull, "free the server's disk"),
+    (errors.TooManyConnections, "raise max_connections, or write with fewer partitions"),
+    (errors.LockNotAvailable, "end the transaction that holds it"),
+    (errors.UndefinedTable, "restore the view's tables, or build it again"),
+    (
+        psycopg.OperationalError,
+        "look after the server and the way to it; what was not applied can be sent again",
+    ),
+]
+
+
+def _text_of(error: Exception) -> str:
+    """Return the server's message in one line."""
+    diagnosis = error.diag if isinstance(error, psycopg.Error) else None
+    parts = [diagnosis.message_primary, diagnosis.context] if diagnosis else []
+    text = " in ".join(part for part in parts if part)
+    return " ".join((text or str(error)).split()) or type(error).__name__

@@ -17,8 +17,8 @@ import psycopg
 from psycopg import sql
 
 from pyflinklike.errors import QueueOverflowError, StateStoreError, StoreClosedError
-from pyflinklike.views.postgres.postgres_database import PostgresDatabase
-from pyflinklike.views.postgres.postgres_tables import PostgresSnapshot
+from pyflinklike.views.postgres_database import PostgresDatabase
+from pyflinklike.views.postgres_tables import PostgresSnapshot
 from pyflinklike.views.subscription import Change, RowFilter
 from pyflinklike.views.view_storage import RowChange
 
@@ -145,7 +145,7 @@ class Follower:
     def _read_past(self, snapshot: PostgresSnapshot) -> None:
         oldest = snapshot.oldest_batch()
         if oldest is not None:
-            rows = snapshot.rows_at_seq(oldest.seq)
+            rows = snapshot.rows(oldest.seq)
             self._waiting.extend(
                 (RowChange(key, None, row), oldest.applied_at) for key, row in rows
             )

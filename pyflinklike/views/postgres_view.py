@@ -11,18 +11,14 @@ it, as a `View` or by SQL.
 
 from __future__ import annotations
 
-import datetime as dt
-import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyflinklike._checks import install
 from pyflinklike._clock import wall_clock
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, SparkSetupError
-from pyflinklike.views.arguments import check_id
-from pyflinklike.views.batch_frame import BatchFrame
-from pyflinklike.views.subscription import ChangeSource, RowFilter, Timeout, seconds
+from pyflinklike.views.subscription import Timeout, seconds
 from pyflinklike.views.view import View, read_declaration
 
 __all__ = ["PostgresView"]
@@ -102,92 +98,23 @@ class PostgresView(View):
         lock_timeout: Timeout = 10,
     ) -> None:
         check_psycopg()
-        from pyflinklike.views.postgres.conninfo import Conninfo
-        from pyflinklike.views.postgres.postgres_writer import open_view
+        from pyflinklike.views.postgres_database import Conninfo, PostgresDatabase
+        from pyflinklike.views.postgres_staging import check_types
+        from pyflinklike.views.postgres_tables import Names
+        from pyflinklike.views.postgres_writer import PostgresWriter
 
         incoming = read_declaration(name, key, order_by, event_time, history)
-        where = Conninfo(name, conninfo)
+        where, names = Conninfo(name, conninfo), Names(schema, name)
+        types = None if columns is None else check_types(name, columns)
+        patience = _patience(name, lock_timeout)
+        self._database = PostgresDatabase(where, names, incoming, types or {}, patience)
         clock = clock or wall_clock
-        self._database, self._writer = open_view(
-            where,
-            schema,
-            incoming,
-            columns,
-            history,
-            clock,
-            allow_gaps=allow_gaps,
-            patience=_patience(name, lock_timeout),
-        )
-        super().__init__(incoming, history, clock, self._database)
-        self._masked = where.masked
-        self._followers: weakref.WeakSet[Any] = weakref.WeakSet()
-
-    # Applying batches
-
-    def apply(
-        self, rows: Iterable[Any], batch_id: int, *, watermark: int | dt.datetime | None = None
-    ) -> bool:
-        """Apply a batch of rows in this process: all of it, durably, or nothing.
-
-        Args:
-            rows: Changes or plain rows: mappings, `Row`s or named tuples.
-            batch_id: The id of the batch; a batch that was applied before is ignored, and its rows
-                are not read.
-            watermark: The event time that the source has reached, in ms since the epoch or as a
-                datetime; None if it is unknown.
-
-        Returns:
-            True if it was applied, False if it had been applied before.
-
-        Raises:
-            NullKeyError: A row has no key.
-            StateValueError: A row or the batch id has a form that no view takes, or a column
-                cannot hold a value.
-            StateStoreError: Another process writes to the view, or the server cannot write.
-            StoreClosedError: The view is closed.
-        """
-        return self._writer.apply(rows, check_id(self.name, batch_id), watermark)
-
-    def foreach_batch(self, df: BatchFrame, batch_id: int, source: str | None = None) -> None:
-        """Apply a micro-batch, for `writeStream.foreachBatch`, or a static DataFrame.
-
-        Each partition is copied by the executor that has it; the driver sees no rows.
-
-        Args:
-            df: Spark's DataFrame, whose rows the executors copy.
-            batch_id: The id that Spark gives the batch.  The ids of a stream must follow one
-                another.
-            source: The name of the stream, as for a `MaterializedView`.
-
-        Raises:
-            DeclarationTypeError: `df` is not a DataFrame.
-            NullKeyError, StateValueError, StateStoreError, StoreClosedError: As `apply`; Spark then
-                fails the batch, and repeats it when the stream is started again.
-        """
-        self._writer.apply_frame(df, check_id(self.name, batch_id), source)
-
-    # Push queries
-
-    def _subscribe(self, wanted: RowFilter, is_latest: bool) -> tuple[ChangeSource, None]:
-        from pyflinklike.views.postgres.follower import Follower
-
-        # Changes wait in the database, so the writer never waits for a slow subscriber.
-        follower = Follower(self._database, wanted, is_latest=is_latest)
-        self._followers.add(follower)
-        return follower, None
-
-    # Closing
-
-    def close(self) -> None:
-        """Close the connections, and end all subscriptions; changes that they have read can be taken."""
-        for follower in list(self._followers):
-            follower.end()
-        self._database.close()
+        writer = PostgresWriter(self._database, incoming, types, history, allow_gaps, clock)
+        super().__init__(incoming, history, clock, self._database, writer)
 
     def __repr__(self) -> str:
-        return (
-            f"PostgresView({self.name!r}, key={list(self.key_columns)}, conninfo={self._masked!r})"
-        )
+        masked = self._database.conninfo.masked
+        return f"PostgresView({self.name!r}, key={list(self.key_columns)}, conninfo={masked!r})"
 
 
 def check_psycopg() -> None:

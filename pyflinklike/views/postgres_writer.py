@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The merge of a staged batch into the tables of a view, in the writer's one transaction.
+"""The writer of a view in PostgreSQL: it stages a batch, and applies it in one transaction.
 
-A batch has the same effect on a key as `final_row`, here in SQL over all keys at once:
+The process may be killed between any two of these steps without harm, since only the fourth changes the
+view:
 
-* Changes of a key: the last one that puts or removes a row decides.  If there is none, the stored row stays.  A
-  later retraction of exactly the resulting row removes it.
-* Plain rows of a key, in an ordered view: the first row of the greatest order replaces the stored row, if its
-  order is greater.
-* Both for one key: this is rare, and is left to `final_row` itself.
+1. The batch is looked up among the batches that were seen.
+2. A staging table is made, under a random name.
+3. The partitions are copied into it.
+4. One transaction applies it, writes its id and notifies subscribers.
+5. The staging table is dropped.  This is not part of the transaction, which would have to wait for a task
+   that lost a race and still copies.
 
-Rows are in the order of `place`: by Spark's partitions, and within a partition by arrival.
+If a staging table is left, it is dropped when the next batch begins.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import json
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -25,12 +29,191 @@ from psycopg import sql
 
 from pyflinklike.errors import StateStoreError, StateValueError
 from pyflinklike.types.row import DELETE, INSERT, UPDATE_BEFORE
-from pyflinklike.views.incoming_rows import Arrival, final_row
-from pyflinklike.views.postgres.postgres_tables import Names
-from pyflinklike.views.postgres.staging_table import PLAIN, PUT, REMOVE, RETRACT, Receipt
-from pyflinklike.views.view_storage import AppliedBatch
+from pyflinklike.views.batch_frame import Feed
+from pyflinklike.views.incoming_rows import Arrival, BatchReader, final_row, to_ms
+from pyflinklike.views.postgres_database import PostgresDatabase
+from pyflinklike.views.postgres_follower import Follower
+from pyflinklike.views.postgres_staging import (
+    PLAIN,
+    PUT,
+    RECEIPT,
+    REMOVE,
+    RETRACT,
+    Receipt,
+    Stager,
+    StagingTask,
+    drain,
+    types_of,
+)
+from pyflinklike.views.postgres_tables import Names, PostgresSnapshot, columns_of
+from pyflinklike.views.subscription import RowFilter
+from pyflinklike.views.view_storage import NO_BATCH, AppliedBatch
 
-__all__ = ["Merge"]
+__all__ = ["Merge", "PostgresWriter"]
+
+
+@attrs.frozen
+class PostgresWriter:
+    """Applies the batches of a view.
+
+    Args:
+        database: The tables of the view.
+        incoming: Reads the rows of batches.
+        columns: The columns that SQL sees, as declared; None takes them from DataFrames.
+        history: The length of the history in batches.
+        allow_gaps: True permits a stream to skip batch ids.
+        clock: Returns the time in ms since the epoch.
+    """
+
+    database: PostgresDatabase
+    incoming: BatchReader
+    columns: dict[str, str] | None
+    history: int
+    allow_gaps: bool
+    clock: Callable[[], int]
+    _followers: weakref.WeakSet[Follower] = attrs.field(init=False, factory=weakref.WeakSet)
+
+    def apply(
+        self, rows: Iterable[Any], batch_id: int, watermark: int | dt.datetime | None
+    ) -> bool:
+        """Apply rows of this process, over the writer's connection."""
+        reached = None if watermark is None else to_ms(watermark, dt.timezone.utc)
+        with self.database.lend_writer() as connection:
+            if self._is_seen(connection, "", batch_id):
+                return False
+            self.database.drop_staging(connection)
+            with connection.transaction():
+                stager = self._stager(connection, self.columns or {})
+                receipt = stager.copy(connection, [rows], dt.timezone.utc)
+                batch = self._batch("", batch_id, reached, [receipt])
+                self._merge(connection, stager, [receipt], batch)
+            self.database.drop_staging(connection)
+        return True
+
+    def apply_frame(self, feed: Feed, batch_id: int) -> None:
+        """Apply a DataFrame, whose partitions the executors copy."""
+        with self.database.lend_writer() as connection:
+            if self._is_seen(connection, feed.source, batch_id):
+                # A stateful stream cannot commit a batch that is not read.
+                feed.df.mapInArrow(drain, RECEIPT).collect()
+                return
+            self._check_gap(connection, feed.source, batch_id)
+            self.database.drop_staging(connection)
+            columns = self.columns
+            if columns is None:
+                schema = feed.df.schema.jsonValue()
+                columns = types_of(self.incoming.view, schema, self.incoming.key_columns)
+            stager = self._stager(connection, columns)
+            task = StagingTask(stager, self.database.conninfo, feed.time_zone)
+            receipts = self._stage(feed.df, task)
+            reached = None if feed.watermark is None else to_ms(feed.watermark, feed.zone)
+            batch = self._batch(feed.source, batch_id, reached, receipts)
+            with connection.transaction():
+                self._merge(connection, stager, receipts, batch)
+            self.database.drop_staging(connection)
+
+    def subscribe(self, wanted: RowFilter, is_latest: bool) -> tuple[Follower, None]:
+        """Return a new source of changes; they wait in the database, however slow the subscriber is."""
+        follower = Follower(self.database, wanted, is_latest=is_latest)
+        self._followers.add(follower)
+        return follower, None
+
+    def close(self) -> None:
+        """End all subscriptions, and close the connections; changes that were read can still be taken."""
+        for follower in list(self._followers):
+            follower.end()
+        self.database.close()
+
+    def _stage(self, df: Any, task: StagingTask) -> list[Receipt]:
+        """Return the receipts of the partitions, in their order.
+
+        Raises:
+            NullKeyError, StateValueError: The view cannot hold a row.
+        """
+        found = df.mapInArrow(task, RECEIPT).collect()
+        receipts = [Receipt(*line) for line in found]
+        for receipt in receipts:
+            receipt.check()
+        return receipts
+
+    def _stager(self, connection: psycopg.Connection[Any], wanted: dict[str, str]) -> Stager:
+        database = self.database
+        table, columns = database.new_staging(connection, wanted)
+        return Stager(database.names, table, self.incoming, columns, database.about.identity)
+
+    def _is_seen(self, connection: psycopg.Connection[Any], source: str, batch_id: int) -> bool:
+        return self._snapshot(connection).is_seen(source, batch_id)
+
+    def _snapshot(self, connection: psycopg.Connection[Any]) -> PostgresSnapshot:
+        return PostgresSnapshot(connection, self.database.names, self.database.about.identity)
+
+    def _check_gap(self, connection: psycopg.Connection[Any], source: str, batch_id: int) -> None:
+        """Refuse a batch of a stream after batches that the database does not have.
+
+        A stream never sends an acknowledged batch again.  So if the database was restored from an
+        older copy, the batches since then would be missing without notice.
+        """
+        last = self._snapshot(connection).last_of(source)
+        if self.allow_gaps or not source or batch_id <= (-1 if last is None else last) + 1:
+            return
+        after = "none before it" if last is None else f"{last} as the last before it"
+        msg = (
+            f"view {self.incoming.view!r}: the batches of a stream must follow one another, got "
+            f"{batch_id} with {after}: the database was restored from an older copy, or the "
+            "stream wrote elsewhere"
+        )
+        raise StateStoreError(
+            f"{msg}; build the view again by a stream with a new checkpoint, or, if nothing is "
+            "missing, open it with allow_gaps=True"
+        )
+
+    @staticmethod
+    def _batch(
+        source: str, batch_id: int, reached: int | None, receipts: Sequence[Receipt]
+    ) -> AppliedBatch:
+        times = [reached, *(receipt.reached for receipt in receipts)]
+        watermark = max((each for each in times if each is not None), default=None)
+        return NO_BATCH._replace(source=source, batch_id=batch_id, watermark=watermark)
+
+    def _merge(
+        self,
+        connection: psycopg.Connection[Any],
+        stager: Stager,
+        receipts: Sequence[Receipt],
+        batch: AppliedBatch,
+    ) -> None:
+        """Apply the staged rows, in a transaction."""
+        for statement in _DURABLE:
+            connection.execute(statement)
+        names = self.database.names
+        latest = self._snapshot(connection).latest_batch()
+        batch = batch.after(latest, self.clock())
+        merge = Merge(connection, names, stager.table, receipts, self.incoming)
+        merge.outcome()
+        merge.write(batch, latest, self.history, columns_of(connection, names))
+        connection.execute(
+            "SELECT pg_notify(%s, %s)", (self.database.about.channel, str(batch.seq))
+        )
+
+
+_DURABLE = (
+    """SELECT set_config('synchronous_commit', 'on', true)
+        WHERE current_setting('synchronous_commit') = 'off'""",
+    "SET LOCAL client_min_messages = warning",
+)
+
+
+# The merge of a staged batch into the tables of a view, in the writer's one transaction
+#
+# A batch has the same effect on a key as `final_row`, here in SQL over all keys at once:
+#
+# * Changes of a key: the last one that puts or removes a row decides.  If there is none, the stored row
+#   stays.  A later retraction of exactly the resulting row removes it.
+# * Plain rows of a key, in an ordered view: the first row of the greatest order replaces the stored row,
+#   if its order is greater.
+# * Both for one key: this is rare, and is left to `final_row` itself.
+#
+# Rows are in the order of `place`: by Spark's partitions, and within a partition by arrival.
 
 
 _KINDS = {
@@ -38,7 +221,6 @@ _KINDS = {
     for name, kind in {"PLAIN": PLAIN, "PUT": PUT, "REMOVE": REMOVE, "RETRACT": RETRACT}.items()
 }
 _OPS = {PLAIN: None, PUT: INSERT, REMOVE: DELETE, RETRACT: UPDATE_BEFORE}
-_OrderOf = Callable[[bytes], "tuple[Any, ...] | None"]
 
 
 @attrs.frozen
@@ -50,14 +232,16 @@ class Merge:
         names: The names of the view's tables.
         table: The name of the staging table.
         receipts: The receipts of the attempts that count, in the order of their partitions.
+        incoming: Reads the orders of the view's rows.
     """
 
     connection: psycopg.Connection[Any]
     names: Names
     table: str
     receipts: Sequence[Receipt]
+    incoming: BatchReader
 
-    def outcome(self, order_columns: Sequence[str], order_of: _OrderOf) -> None:
+    def outcome(self) -> None:
         """Find the keys that change, and write them to the temporary table `outcome`.
 
         Raises:
@@ -68,10 +252,10 @@ class Merge:
         self._check_staged()
         self._run(OUTCOME)
         self._run(OF_CHANGES)
-        if order_columns:
-            self._check_orders(order_columns)
+        if self.incoming.order_columns:
+            self._check_orders()
             self._run(OF_PLAIN_ROWS)
-            self._fold(order_of)
+            self._fold()
 
     def write(
         self,
@@ -95,10 +279,11 @@ class Merge:
         ours = ["_key", "_row", "_order", "_checksum", "_error"]
         self._run(PUT_ROWS, **_lists([*ours, *columns]))
         self._run(LOG, seq=batch.seq)
-        oldest = max(latest.oldest if latest else 1, batch.seq - history + 1)
+        before = latest or NO_BATCH
+        oldest = max(before.oldest, batch.seq - history + 1)
         batch = batch._replace(
-            size=(latest.size if latest else 0) + size,
-            rows_sum=(latest.rows_sum if latest else 0) + int(rows_sum),
+            size=before.size + size,
+            rows_sum=before.rows_sum + int(rows_sum),
             changes=count,
             oldest=oldest,
         )
@@ -132,7 +317,7 @@ class Merge:
                 )
                 raise StateStoreError(f"{msg}; send the batch again")
 
-    def _check_orders(self, order_columns: Sequence[str]) -> None:
+    def _check_orders(self) -> None:
         ((text,),) = self._run("SELECT order_kinds FROM {about} FOR UPDATE")
         known: dict[str, list[str]] = json.loads(text)
         for receipt in self.receipts:
@@ -141,14 +326,15 @@ class Merge:
                 if len(known[at]) > 1:
                     msg = (
                         f"view {self.names.view!r}: rows must be ordered by values of one type, got "
-                        f"{' and '.join(known[at])} in {order_columns[int(at)]!r}"
+                        f"{' and '.join(known[at])} in {self.incoming.order_columns[int(at)]!r}"
                     )
                     raise StateValueError(f"{msg}; cast the column")
         if json.dumps(known) != text:
             self._run("UPDATE {about} SET order_kinds = %(text)s", text=json.dumps(known))
 
-    def _fold(self, order_of: _OrderOf) -> None:
+    def _fold(self) -> None:
         """Find the outcome of keys with changes and plain rows, one arrival after the other."""
+        order_of = self.incoming.order_of_stored
         for key, found in itertools.groupby(self._run(MIXED), key=lambda line: line[0]):
             lines = [_Mixed(*line) for line in found]
             before, before_sum = lines[0].before, lines[0].before_sum
@@ -186,7 +372,7 @@ class _Mixed(NamedTuple):
     before: bytes | None
     before_sum: int | None
 
-    def arrival(self, order_of: _OrderOf) -> Arrival:
+    def arrival(self, order_of: Callable[[bytes], Any]) -> Arrival:
         order = order_of(self.row) if self.kind == PLAIN and self.row is not None else None
         return Arrival(self.key, _OPS[self.kind], self.row, order, None)
 

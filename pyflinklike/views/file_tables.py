@@ -35,10 +35,9 @@ import msgspec
 
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.views.view_storage import AppliedBatch, RowChange, Snapshot
+from pyflinklike.views.view_storage import NO_BATCH, AppliedBatch, RowChange, Snapshot
 
 __all__ = [
-    "NO_BATCH",
     "Connection",
     "Damage",
     "Run",
@@ -49,10 +48,6 @@ __all__ = [
     "is_empty",
     "verify",
 ]
-
-
-NO_BATCH = AppliedBatch(0, "", 0, 0, None, 0, 0, 0, oldest=1)
-"""The fields before the first batch."""
 
 
 class Run(NamedTuple):
@@ -70,10 +65,20 @@ class Connection(sqlite3.Connection, Snapshot):
     sums: Sums
     """The checksums of the file; set when it is opened."""
 
-    # The present
+    def rows_of(self, keys: Iterable[bytes], seq: int | None = None) -> dict[bytes, bytes]:
+        """Return the rows of those keys that have one, now or after a batch of the history."""
+        # Reading in key order, the file's, takes half as long as in any other.
+        found = ((key, self._row_of(key, seq)) for key in sorted(keys))
+        return {key: row for key, row in found if row is not None}
 
-    def row_of(self, key: bytes) -> bytes | None:
-        """Return the row of a key."""
+    def _row_of(self, key: bytes, seq: int | None) -> bytes | None:
+        if seq is not None:
+            since = "SELECT * FROM changes WHERE key = ? AND seq > ? ORDER BY seq LIMIT 1"
+            changed = self.execute(since, (key, seq)).fetchone()
+            if changed is not None:
+                self.sums.check_line("changes", *changed)
+                before: bytes | None = changed[3]
+                return before
         query = "SELECT row, checksum FROM rows WHERE key = ?"
         found = self.execute(query, (key,)).fetchone()
         if found is None:
@@ -83,23 +88,23 @@ class Connection(sqlite3.Connection, Snapshot):
         self.sums.check_row(key, row, stored)
         return row
 
-    def rows_of(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the rows of those keys that have one."""
-        # Reading in key order, the file's, takes half as long as in any other.
-        found = ((key, self.row_of(key)) for key in sorted(keys))
-        return {key: row for key, row in found if row is not None}
-
-    def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return all keys and rows, in the order of the keys."""
-        latest = self.latest_batch() or NO_BATCH
+    def _lines(self, seq: int | None) -> Iterator[tuple[bytes, bytes, int]]:
         check = self.sums.check_row
-        count = total = 0
-        for key, row, stored in self.execute("SELECT key, row, checksum FROM rows ORDER BY key"):
-            check(key, row, stored)
-            count += 1
-            total += stored
-            yield key, row
-        _check_whole("rows", (count, total), (latest.size, latest.rows_sum))
+        if seq is None:
+            for line in self.execute("SELECT key, row, checksum FROM rows ORDER BY key"):
+                check(*line)
+                yield line
+            return
+        for key, row, *change, stored in self.execute(_ROWS_AT, {"seq": seq}):
+            if change == [None, None]:
+                check(key, row, stored)
+                yield key, row, stored
+            else:
+                self.sums.check_line("changes", key, *change, row, stored)
+                yield key, row, self.sums.of_row(key, row)
+
+    def _make_damage(self, got: str) -> Damage:
+        return Damage(got)
 
     # The past
 
@@ -109,46 +114,6 @@ class Connection(sqlite3.Connection, Snapshot):
         for line in self.execute(query, values):
             self.sums.check_line("batches", *line)
             yield AppliedBatch(*line[:-1])
-
-    def row_at(self, key: bytes, seq: int) -> bytes | None:
-        """Return the row of a key after a batch of the history."""
-        since = "SELECT * FROM changes WHERE key = ? AND seq > ? ORDER BY seq LIMIT 1"
-        changed = self.execute(since, (key, seq)).fetchone()
-        if changed is None:
-            return self.row_of(key)
-        self.sums.check_line("changes", *changed)
-        before: bytes | None = changed[3]
-        return before
-
-    def rows_of_at(self, keys: Iterable[bytes], seq: int) -> dict[bytes, bytes]:
-        """Return the rows, after a batch of the history, of those keys that had one."""
-        found = ((key, self.row_at(key, seq)) for key in keys)
-        return {key: row for key, row in found if row is not None}
-
-    def rows_at(
-        self, batch: AppliedBatch, key: bytes | None = None
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Return all keys and rows after a batch of the history, in the order of the keys, or one key and its row."""
-        if key is not None:
-            row = self.row_at(key, batch.seq)
-            yield from [] if row is None else [(key, row)]
-            return
-        count = total = 0
-        for one, row, *change, stored in self.execute(_ROWS_AT, {"seq": batch.seq}):
-            if change == [None, None]:
-                self.sums.check_row(one, row, stored)
-                total += stored
-            else:
-                self.sums.check_line("changes", one, *change, row, stored)
-                total += self.sums.of_row(one, row)
-            count += 1
-            yield one, row
-        _check_whole("changes", (count, total), (batch.size, batch.rows_sum))
-
-    def rows_at_seq(self, seq: int) -> Iterator[tuple[bytes, bytes]]:
-        """Return all keys and rows after a batch of the history, in the order of the keys."""
-        batch = self.batch_numbered(seq)
-        return iter(()) if batch is None else self.rows_at(batch)
 
     def replay(
         self, oldest: AppliedBatch, key: bytes | None = None
@@ -161,22 +126,24 @@ class Connection(sqlite3.Connection, Snapshot):
             oldest: The oldest batch of the history.
             key: The only key to return; None for all.
         """
-        for one, row in self.rows_at(oldest, key):
+        past = self.rows(oldest.seq) if key is None else self.rows_of([key], oldest.seq).items()
+        for one, row in past:
             yield RowChange(one, None, row), oldest.applied_at
         for batch in self.batches("WHERE seq > ? ORDER BY seq", oldest.seq):
             count = 0
             for raw in self._changes_of(batch.seq, key):
                 count += 1
                 yield raw, batch.applied_at
-            if key is None:
-                _check_whole("changes", count, batch.changes)
+            if key is None and count != batch.changes:
+                msg = "changes that are missing, or not of that batch"
+                raise Damage(msg)
 
     def _changes_of(self, seq: int, key: bytes | None) -> Iterator[RowChange]:
         chosen = "WHERE seq = ?" if key is None else "WHERE seq = ? AND key = ?"
         query = f"SELECT * FROM changes {chosen} ORDER BY position"  # noqa: S608 - our constants
         for line in self.execute(query, (seq,) if key is None else (seq, key)):
             self.sums.check_line("changes", *line)
-            yield RowChange(line[0], line[3], self.row_at(line[0], seq))
+            yield RowChange(line[0], line[3], self._row_of(line[0], seq))
 
     # Batches that were seen
 
@@ -201,12 +168,6 @@ _ROWS_AT = """SELECT key, row, NULL, NULL, checksum FROM rows WHERE NOT EXISTS
     WHERE seq > :seq AND before IS NOT NULL AND seq =
         (SELECT min(seq) FROM changes AS c WHERE c.key = changes.key AND c.seq > :seq)
     ORDER BY key"""
-
-
-def _check_whole(table: str, found: Any, expected: Any) -> None:
-    if found != expected:
-        msg = f"lines of {table!r} that are missing, or not of that batch"
-        raise Damage(msg)
 
 
 # Checksums

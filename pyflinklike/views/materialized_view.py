@@ -1,35 +1,178 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one writer of a view's file: it commits batches, and publishes them to the subscribers.
+"""A table by key in an SQLite file that a stream keeps up to date and any thread can query.
 
-There are two locks, taken in this order:
+    view = MaterializedView("totals", key="user", path="/data/views")
+    query = totals.writeStream.foreachBatch(view.foreach_batch).start()
+    view.get("ann")                                          # a pull query
+    with view.changes(where={"user": "ann"}) as changes:     # a push query
+        for change in changes:
+            ...
 
-* `_applying` is held for a whole batch, even while the writer waits for room in a queue.
-* `_subscribing` is held only during a commit, never while waiting.  So a new subscriber gets each batch as a
-  whole, either in its queue or in its replay of the past.
+Rules:
+
+* A batch is one transaction: its rows, the rows that they replace and its id are written together or not
+  at all.  So a batch that is sent again is recognised and ignored.
+* One thread at a time applies batches.  After the commit it publishes to subscribers, and may wait
+  for a slow one; readers, new subscribers and `close` never wait for that thread.
+* Readers see only what is committed.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
 
-from pyflinklike.errors import PyflinklikeError, QueueOverflowError, StateStoreError
-from pyflinklike.views.arguments import to_ms
-from pyflinklike.views.file.file_database import FileDatabase
-from pyflinklike.views.file.file_tables import NO_BATCH, Connection, Damage
-from pyflinklike.views.incoming_rows import Arrival, BatchReader, final_row
-from pyflinklike.views.row_codec import decode_row
-from pyflinklike.views.subscription import Change, Replay, RowFilter
-from pyflinklike.views.view_storage import AppliedBatch, RowChange
+import attrs
 
-__all__ = ["OVERFLOWS", "FileWriter", "Queue", "write_batch"]
+from pyflinklike._checks import check_choice
+from pyflinklike._clock import wall_clock
+from pyflinklike._messages import short_repr
+from pyflinklike.errors import DeclarationTypeError, PyflinklikeError, StateStoreError
+from pyflinklike.views.batch_frame import Feed
+from pyflinklike.views.file_database import FileDatabase
+from pyflinklike.views.file_tables import Connection, Damage
+from pyflinklike.views.incoming_rows import Arrival, BatchReader, final_row, to_ms
+from pyflinklike.views.pull_query import Where
+from pyflinklike.views.subscription import OVERFLOWS, Changes, Queue, Replay, RowFilter, Timeout
+from pyflinklike.views.view import View, check_count, read_declaration
+from pyflinklike.views.view_storage import NO_BATCH, AppliedBatch, RowChange
+
+__all__ = ["FileWriter", "MaterializedView", "write_batch"]
+
+_FILE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
 
 
+class MaterializedView(View):
+    """A durable table by key, in an SQLite file, fed by batches.
+
+    Any number of threads may use it, and other processes may open it, also by unpickling it.
+
+    Args:
+        name: The name of the view; it stays with the file.
+        key: The column of the key, or several.  With one column a key is its plain value, with
+            several it is a tuple.
+        order_by: The column, or several, by which plain rows of a key are ordered.  A row is dropped if
+            its order is not greater than the order of the row that it would replace.  None means by
+            arrival.  Changes are in order already, so it does not apply to them.
+        path: A directory, in which the file has the view's name, or a file that ends in .db,
+            .sqlite or .sqlite3.  It must be on a local disk: SQLite's WAL needs shared memory.
+        history: The number of batches, the last one included, to which `as_of` and
+            `changes(start="earliest")` can go back.
+        event_time: The column with the event time of a row, a datetime (a naive one in the
+            session's time zone, or in UTC without a session) or ms since the epoch.  None
+            takes `order_by`, if that is one column of datetimes.
+        clock: Returns the time in ms since the epoch; None for the system's.
+        verified: True checks the whole of an existing file when it is opened, which takes one to
+            two seconds for a million rows.  False checks only rows that are read, and a lookup may miss a
+            row that damage has hidden.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument is wrong.
+        CorruptStateError: The file is damaged, or is not a view's file.
+        IncompatibleStateError: The file belongs to another view, or has another key.
+        StateStoreError: The file cannot be opened.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        key: str | Sequence[str],
+        order_by: str | Sequence[str] | None = None,
+        path: str | Path,
+        history: int = 100,
+        event_time: str | None = None,
+        clock: Callable[[], int] | None = None,
+        verified: bool = True,
+    ) -> None:
+        incoming = read_declaration(name, key, order_by, event_time, history)
+        clock = clock or wall_clock
+        file = file_of(name, path)
+        self._database = FileDatabase(file, name, incoming.key_columns, verified=verified)
+        self._files = FileWriter(self._database, incoming, history, clock)
+        super().__init__(incoming, history, clock, self._database, self._files)
+        self.path = self._database.file
+        """The view's file."""
+
+    # Push queries
+
+    def changes(
+        self,
+        key: Any = None,
+        where: Where = None,
+        start: Literal["latest", "earliest"] = "latest",
+        limit: int | None = None,
+        timeout: Timeout = None,
+        queue_size: int = 1000,
+        overflow: Literal["block", "drop_oldest", "error"] = "block",
+    ) -> Changes:
+        """Subscribe to the changes that are made from now on.
+
+        Changes wait from this call on, however late the first one is taken.
+
+        Args:
+            key: Only changes of this key; None for all keys.
+            where: Only changes of rows that meet this condition, in the forms that `query` takes.
+                A row that begins to meet it is an insert, and a row that ceases to meet it is a
+                delete.
+            start: "latest" for new changes only; "earliest" for the changes in the history first.  Then
+                the rows after the oldest batch come as inserts.
+            limit: Close after this many changes; None for no end.
+            timeout: Stop iterating when no change comes for this long, a timedelta or seconds; the
+                iteration can go on later.  None waits forever.
+            queue_size: How many changes may wait to be taken.
+            overflow: The treatment of one more change: "block" makes the writer wait, "drop_oldest"
+                drops the oldest (`Changes.dropped` counts them), "error" ends the subscription with
+                a QueueOverflowError.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: An argument is wrong.
+            StoreClosedError: The view is closed.
+        """
+        check_choice(overflow, OVERFLOWS, "overflow")
+        size = check_count(self.name, "queue_size", queue_size)
+        subscribe = partial(self._files.subscribe, size=size, overflow=overflow)
+        return self._changes(subscribe, key, where, start, limit, timeout)
+
+    def verify(self) -> None:
+        """Check the whole file, as opening it does.
+
+        Raises:
+            CorruptStateError: Something in the file differs from what was written.
+            StoreClosedError: The view is closed.
+        """
+        self._database.verify()
+
+    def __repr__(self) -> str:
+        return f"MaterializedView({self.name!r}, key={list(self.key_columns)}, path={str(self.path)!r})"
+
+
+def file_of(name: str, path: str | Path) -> Path:
+    """Return the file of a view: the path itself if it names a file, else one in that directory."""
+    if not isinstance(path, (str, Path)):
+        msg = f"view {name!r}: path must be a str or a Path, got {short_repr(path)}"
+        raise DeclarationTypeError(f"{msg}; name a directory")
+    file = Path(path).absolute()  # readers open it later, when the process may be elsewhere
+    is_file = file.is_file() or (file.suffix in _FILE_SUFFIXES and not file.is_dir())
+    return file if is_file else file / f"{name}.sqlite"
+
+
+# The one writer of a view's file: it commits batches, and publishes them to the subscribers
+#
+# There are two locks, taken in this order:
+#
+# * `_applying` is held for a whole batch, even while the writer waits for room in a queue.
+# * `_subscribing` is held only during a commit, never while waiting.  So a new subscriber gets each
+#   batch as a whole, either in its queue or in its replay of the past.
+
+
+@attrs.define(eq=False)
 class FileWriter:
-    """Applies the batches of a view.
+    """Applies the batches of a view, and publishes them.
 
     Args:
         database: The open file of the view.
@@ -38,35 +181,35 @@ class FileWriter:
         clock: Returns the time in ms since the epoch.
     """
 
-    def __init__(
-        self, database: FileDatabase, incoming: BatchReader, history: int, clock: Callable[[], int]
-    ) -> None:
-        self._database = database
-        self._incoming = incoming
-        self._history = history
-        self._clock = clock
-        self._applying = threading.Lock()
-        self._subscribing = threading.RLock()
-        self._queues: list[Queue] = []
+    _database: FileDatabase
+    _incoming: BatchReader
+    _history: int
+    _clock: Callable[[], int]
+    _applying: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _subscribing: threading.RLock = attrs.field(init=False, factory=threading.RLock)
+    _queues: list[Queue] = attrs.field(init=False, factory=list)
 
     def apply(
+        self, rows: Iterable[Any], batch_id: int, watermark: int | dt.datetime | None
+    ) -> bool:
+        """Apply rows of this process."""
+        return self._apply(rows, "", batch_id, watermark, dt.timezone.utc)
+
+    def apply_frame(self, feed: Feed, batch_id: int) -> None:
+        """Apply a DataFrame, whose rows the driver collects."""
+        # Read even for a batch that was applied before: a stateful stream cannot commit a batch whose rows
+        # are not read.
+        rows = feed.rows()
+        self._apply(rows, feed.source, batch_id, feed.watermark, feed.zone)
+
+    def _apply(
         self,
         rows: Iterable[Any],
+        source: str,
         batch_id: int,
-        *,
-        source: str = "",
-        zone: dt.tzinfo = dt.timezone.utc,
-        watermark: int | dt.datetime | None = None,
+        watermark: int | dt.datetime | None,
+        zone: dt.tzinfo,
     ) -> bool:
-        """Apply a batch, as `MaterializedView.apply` does.
-
-        Args:
-            rows: Changes or plain rows.
-            batch_id: The number of the batch in its source.
-            source: The stream of the batch; "" if it comes from no stream.
-            zone: The time zone of naive event times.
-            watermark: The event time that the stream has reached; None if it is unknown.
-        """
         reached = None if watermark is None else to_ms(watermark, zone)
         with self._applying:
             with self._database.lend_reader() as connection:
@@ -106,27 +249,27 @@ class FileWriter:
                 self._database.acknowledge(written[1].seq)
         return True
 
-    def subscribe(self, queue: Queue, past: RowFilter | None) -> Replay | None:
-        """Publish to a queue from now on.
-
-        Args:
-            queue: The queue of the subscriber.
-            past: The changes of the past that the subscriber wants to see; None if it wants only new ones.
-
-        Returns:
-            The changes of the past, if they are wanted and there was a batch.
+    def subscribe(
+        self, wanted: RowFilter, is_latest: bool, size: int = 1000, overflow: str = "block"
+    ) -> tuple[Queue, Replay | None]:
+        """Publish to a new queue from now on; also return the past, if it is wanted and there was a batch.
 
         Raises:
             StoreClosedError: The view is closed.
         """
+        queue = Queue(wanted, size, overflow)
         with self._subscribing:
             with self._database.lend_reader():  # raises if the view is closed
-                replay = None if past is None else self._replay(past)
+                replay = None if is_latest else self._replay(wanted)
             self._queues = [*self._live_queues(), queue]
-        return replay
+        return queue, replay
 
     def close(self) -> None:
-        """End all subscriptions, and close the file."""
+        """End all subscriptions, and close the file; changes that queues hold can still be taken.
+
+        A writer that is waiting for room in a queue stops waiting.  The changes that it did not
+        publish are committed; a subscription with start="earliest" has them.
+        """
         self._end_subscriptions()  # so that a waiting writer continues
         with self._applying, self._subscribing:
             self._end_subscriptions()  # subscriptions that began in the meantime
@@ -160,15 +303,12 @@ class FileWriter:
         for arrival in arrivals:
             by_key.setdefault(arrival.key, []).append(arrival)
         stored = connection.rows_of(by_key)
-        order_of = self._order_of if self._incoming.order_columns else None
+        order_of = self._incoming.order_of_stored if self._incoming.order_columns else None
         return [
             RowChange(key, stored.get(key), after)
             for key, mine in by_key.items()
             if (after := final_row(stored.get(key), mine, order_of)) != stored.get(key)
         ]
-
-    def _order_of(self, row: bytes) -> tuple[Any, ...] | None:
-        return self._incoming.order_of(decode_row(row))
 
     def _live_queues(self) -> list[Queue]:
         return [queue for queue in self._queues if not queue.ended]
@@ -301,117 +441,3 @@ def _see(connection: Connection, source: str, batch_id: int) -> tuple[int, int]:
     checksum = connection.sums.of_line("seen", source, first, last)
     connection.execute("INSERT INTO seen VALUES (?, ?, ?, ?)", (source, first, last, checksum))
     return 1 - len(gone), checksum - sum(run.checksum for run in gone)
-
-
-# The queue of a subscriber
-#
-# Either side may wait: the writer for room, and the subscriber for a change.  Both wake when the
-# queue ends.
-
-
-OVERFLOWS = ("block", "drop_oldest", "error")
-"""The treatments of a change for which a queue has no room."""
-
-
-class Queue:
-    """Changes between the writer and one subscriber.
-
-    Args:
-        wanted: The changes that go in.
-        size: How many changes may wait.
-        overflow: The treatment of one more change: "block", "drop_oldest" or "error".
-    """
-
-    def __init__(self, wanted: RowFilter, size: int, overflow: str) -> None:
-        self._wanted = wanted
-        self._size = size
-        self._overflow = overflow
-        self._changes: deque[Change] = deque()
-        self._moved = threading.Condition(threading.RLock())  # close may come from a finalizer
-        self._error: Exception | None = None
-        self.ended = False
-        """True once no more changes will be added."""
-        self.closed = False
-        """True once the subscriber is gone."""
-        self.dropped = 0
-        """The number of changes that were dropped because the queue was full."""
-
-    @property
-    def waits(self) -> bool:
-        """True if publishing may wait for room."""
-        return self._overflow == "block"
-
-    def publish(self, changes: Iterable[RowChange], ts: int) -> None:
-        """Add the changes of a batch; this may wait for room.
-
-        The writer calls it.  It raises nothing: an error goes to the subscriber.
-        """
-        for raw in changes:
-            if self.ended:
-                return
-            try:
-                change = self._wanted.change(raw, ts)
-            except PyflinklikeError as error:
-                self.fail(error)
-                return
-            if change is not None:
-                self._add(change)
-
-    def _add(self, change: Change) -> None:
-        with self._moved:
-            if self.waits:
-                self._moved.wait_for(lambda: self.ended or len(self._changes) < self._size)
-            if self.ended:
-                return
-            if len(self._changes) >= self._size:
-                if self._overflow == "error":
-                    self.fail(self._make_overflow_error())
-                    return
-                self._changes.popleft()
-                self.dropped += 1
-            self._changes.append(change)
-            self._moved.notify_all()
-
-    def take(self, wait: float | None) -> Change | None:
-        """Return the next change; None if the queue has ended, or if none comes in time.
-
-        Raises:
-            QueueOverflowError: The queue has overflowed, and all changes that it held are taken.
-            StateStoreError: The writer was interrupted.
-            UserFunctionError: The condition raised an error.
-        """
-        with self._moved:
-            self._moved.wait_for(lambda: self._changes or self.ended, wait)
-            if self.closed:
-                return None
-            if self._changes:
-                change = self._changes.popleft()
-                self._moved.notify_all()
-                return change
-            if self._error is not None:
-                raise self._error
-            return None
-
-    def end(self) -> None:
-        """Add no more changes; changes in the queue can still be taken."""
-        with self._moved:
-            self.ended = True
-            self._moved.notify_all()
-
-    def close(self) -> None:
-        """Drop all changes: the subscriber is gone."""
-        with self._moved:
-            self.ended = self.closed = True
-            self._changes.clear()
-            self._moved.notify_all()
-
-    def fail(self, error: Exception) -> None:
-        """Add no more changes; once the changes in the queue are taken, `take` raises this error."""
-        with self._moved:
-            if not self.ended:
-                self._error = error
-                self.end()
-
-    def _make_overflow_error(self) -> QueueOverflowError:
-        msg = f"a subscriber must keep up, got more than {self._size} changes that it did not take"
-        return QueueOverflowError(f"{msg}; raise queue_size, or subscribe again from 'earliest'")

@@ -30,10 +30,8 @@ from pyflinklike.errors import (
     PyflinklikeError,
     StateStoreError,
     StateValueError,
-    StoreClosedError,
 )
-from pyflinklike.views.file import file_tables
-from pyflinklike.views.file.file_tables import (
+from pyflinklike.views.file_tables import (
     Connection,
     Damage,
     Sums,
@@ -43,9 +41,9 @@ from pyflinklike.views.file.file_tables import (
     is_empty,
     verify,
 )
-from pyflinklike.views.view_storage import ReaderPool
+from pyflinklike.views.view_storage import NO_BATCH, ReaderPool
 
-__all__ = ["FileDatabase", "translate_error"]
+__all__ = ["CommitMark", "FileDatabase"]
 
 
 _PATIENCE_SECONDS = 60  # for another process that writes to the same view
@@ -75,10 +73,10 @@ class FileDatabase:
         self._name = name
         self._key_columns = key_columns
         self._what = f"view {name!r}: {str(file)!r}"
-        self._readers = ReaderPool(self._connect_reader, self._make_closed_error)
-        self._mark = CommitMark(file)
+        self._readers = ReaderPool(self._connect_reader, name)
+        self._mark = CommitMark(file, self._what)
         self._identity: int | None = None
-        with self._translate_errors(writing=False):
+        with self._translate_errors():
             _make(file)
             self._look_through(verified=verified)
             self._writer = self._connect(read_only=False)
@@ -113,7 +111,7 @@ class FileDatabase:
         return connection
 
     def _connect_reader(self) -> Connection:
-        with self._translate_errors(writing=False):
+        with self._translate_errors():
             return self._connect()
 
     def _look_through(self, *, verified: bool) -> None:
@@ -123,7 +121,7 @@ class FileDatabase:
         with closing(self._connect("rw" if is_half_made else "ro")) as connection:
             # Read before the transaction: another process may apply batches meanwhile, and a snapshot has all
             # batches that were acknowledged before it began.
-            mark = self._read_mark()
+            mark = self._mark.read()
             try:
                 connection.execute("BEGIN")
                 is_new = is_empty(connection)
@@ -142,7 +140,7 @@ class FileDatabase:
         identity = identify(connection, self._what, self._name, self._key_columns)
         connection.sums = Sums(identity)
         self._identity = identity
-        latest = connection.latest_batch() or file_tables.NO_BATCH
+        latest = connection.latest_batch() or NO_BATCH
         if mark.identity == identity and latest.seq < mark.seq:
             msg = (
                 f"{self._what} must have all batches that were applied, got {latest.seq} of "
@@ -154,16 +152,16 @@ class FileDatabase:
             verify(connection)
 
     def _prepare(self) -> None:
-        with self._translate_errors(writing=False):
+        with self._translate_errors():
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
             with self.lend_writer() as connection:
                 if is_empty(connection):
                     create(connection, self._name, self._key_columns)
                 if self._identity is None:  # created just now, perhaps by another process
-                    self._check(connection, self._read_mark(), verified=False)
+                    self._check(connection, self._mark.read(), verified=False)
                 # Within the transaction: no other process commits a batch before the mark is written.
-                latest = connection.latest_batch() or file_tables.NO_BATCH
+                latest = connection.latest_batch() or NO_BATCH
                 self.acknowledge(latest.seq)
             assert self._identity is not None
             self._writer.sums = Sums(self._identity)
@@ -181,8 +179,7 @@ class FileDatabase:
             StateValueError: A row is too large.
             CorruptStateError: The file is damaged.
         """
-        if self._readers.closed:
-            raise self._make_closed_error()
+        self._readers.check_open()
         with self._translate_errors(writing=True):
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
@@ -201,7 +198,7 @@ class FileDatabase:
             StateStoreError: SQLite cannot read.
             CorruptStateError: The file is damaged.
         """
-        with self._readers.lent() as connection, self._translate_errors(writing=False):
+        with self._readers.lent() as connection, self._translate_errors():
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -210,12 +207,11 @@ class FileDatabase:
 
     def open_detached_reader(self) -> Connection:
         """Open a reader's connection in a transaction that begins now; the caller closes it."""
-        with self._translate_errors(writing=False):
+        with self._translate_errors():
             connection = self._connect()
             connection.execute("BEGIN")
-            connection.execute(
-                "SELECT count(*) FROM about"
-            ).fetchone()  # SQLite begins when it reads
+            # SQLite begins when it reads.
+            connection.execute("SELECT count(*) FROM about").fetchone()
         return connection
 
     def verify(self) -> None:
@@ -237,17 +233,8 @@ class FileDatabase:
         with self._translate_errors(writing=True):
             self._mark.write(self._identity, seq)
 
-    def _read_mark(self) -> Mark:
-        try:
-            return self._mark.read()
-        except CommitMarkError:
-            msg = f"{self._what} must have a mark that is whole, got a damaged {str(self._mark.file)!r}"
-            raise CorruptStateError(
-                f"{msg}; remove it if all batches that were applied are there"
-            ) from None
-
     @contextmanager
-    def _translate_errors(self, *, writing: bool) -> Iterator[None]:
+    def _translate_errors(self, *, writing: bool = False) -> Iterator[None]:
         """Raise errors of SQLite and of the file system as ours."""
         try:
             yield
@@ -258,8 +245,24 @@ class FileDatabase:
             raise StateStoreError(f"{msg}; choose another path, or allow access to it") from error
 
     def make_error(self, error: sqlite3.Error, *, writing: bool = False) -> PyflinklikeError:
-        """Translate an error of SQLite into one of ours."""
-        return translate_error(error, self._what, writing=writing)
+        """Translate an error of SQLite into one of ours.
+
+        Args:
+            error: The error that SQLite raised.
+            writing: True if the error came while rows of the caller were written.
+        """
+        if writing and _is(error, _TOO_BIG):
+            msg = f"{self._what} takes rows of less than 1 GB with their key, got a larger one"
+            return StateValueError(f"{msg}; split it, or keep it elsewhere")
+        # SQLite's code for a damaged file system is the code of an I/O error, with more bits.
+        if getattr(error, "sqlite_errorcode", None) != _CORRUPT_FILE_SYSTEM:
+            for fault in _FAULTS:
+                if _is(error, fault):
+                    msg = f"{self._what} must be there to be read and written, got: {error}"
+                    return StateStoreError(f"{msg}; {fault[2]}")
+        # A schema, types or constraints of another program end here, too.
+        msg = f"{self._what} must be the file of a view as it was written, got: {error}"
+        return CorruptStateError(f"{msg}; restore it from a copy, or build the view again")
 
     # Connections
 
@@ -268,11 +271,6 @@ class FileDatabase:
         self._readers.close()
         self._writer.close()
         self._mark.close()
-
-    def _make_closed_error(self) -> StoreClosedError:
-        return StoreClosedError(
-            f"a view must be open to be used, got {self._name!r}; open it again"
-        )
 
 
 def _make(file: Path) -> None:
@@ -305,10 +303,6 @@ _FORMAT = struct.Struct("<8sqqL")  # magic, the identity of the view's file, seq
 _MAGIC = b"pflvmrk1"
 
 
-class CommitMarkError(Exception):
-    """The mark is damaged."""
-
-
 class Mark(NamedTuple):
     """The last batch that was acknowledged.
 
@@ -326,9 +320,11 @@ class CommitMark:
 
     Args:
         file: The view's file; the mark lies beside it.
+        what: The view and its file, for messages.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, what: str) -> None:
+        self._what = what
         self.file = file.with_name(f"{file.name}-mark")
         """The mark's own file."""
         self._descriptor: int | None = None
@@ -337,7 +333,7 @@ class CommitMark:
         """Return the last batch that was acknowledged: number 0 if there is no mark.
 
         Raises:
-            CommitMarkError: The mark is damaged.
+            CorruptStateError: The mark is damaged.
         """
         before = None
         while True:
@@ -345,12 +341,17 @@ class CommitMark:
                 data = self.file.read_bytes()
             except FileNotFoundError:
                 return Mark(0, 0)
-            try:
-                return _decode(data)
-            except CommitMarkError:
-                # Another process may be writing it, so it is damaged only if it stays like this.
-                if data == before:
-                    raise
+            mark = _decode(data)
+            if mark is not None:
+                return mark
+            # Another process may be writing it, so it is damaged only if it stays like this.
+            if data == before:
+                msg = (
+                    f"{self._what} must have a mark that is whole, got a damaged {str(self.file)!r}"
+                )
+                raise CorruptStateError(
+                    f"{msg}; remove it if all batches that were applied are there"
+                )
             before = data
 
     def write(self, identity: int, seq: int) -> None:
@@ -361,7 +362,7 @@ class CommitMark:
         """
         if self._descriptor is None:
             self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600)
-        with suppress(CommitMarkError):
+        with suppress(CorruptStateError):
             there = self.read()
             if there.identity == identity and there.seq >= seq:
                 return  # another process has acknowledged a later batch in the meantime
@@ -376,16 +377,12 @@ class CommitMark:
             self._descriptor = None
 
 
-def _decode(data: bytes) -> Mark:
-    """Decode a mark.
-
-    Raises:
-        CommitMarkError: It is damaged.
-    """
+def _decode(data: bytes) -> Mark | None:
+    """Decode a mark; return None if it is damaged."""
     if not any(data):
         return Mark(0, 0)  # the power was lost after the file was created
     if len(data) != _FORMAT.size or _add_checksum(data[:-4]) != data:
-        raise CommitMarkError
+        return None
     _, identity, seq, _ = _FORMAT.unpack(data)
     return Mark(identity, seq)
 
@@ -394,7 +391,7 @@ def _add_checksum(data: bytes) -> bytes:
     return data + struct.pack("<L", crc32(data))
 
 
-# Errors of SQLite as ours
+# Errors of SQLite
 
 # SQLite's code, the beginning of its text (Python 3.10 does not give the code), and the remedy.
 _FAULTS = [
@@ -411,28 +408,6 @@ _FAULTS = [
 ]
 _TOO_BIG = (18, "string or blob too big", "")
 _CORRUPT_FILE_SYSTEM = 10 | (33 << 8)
-
-
-def translate_error(error: sqlite3.Error, what: str, *, writing: bool) -> PyflinklikeError:
-    """Translate an error of SQLite into one of ours.
-
-    Args:
-        error: The error that SQLite raised.
-        what: The view and its file, for the message.
-        writing: True if the error came while rows of the caller were written.
-    """
-    if writing and _is(error, _TOO_BIG):
-        msg = f"{what} takes rows of less than 1 GB with their key, got a larger one"
-        return StateValueError(f"{msg}; split it, or keep it elsewhere")
-    # SQLite's code for a damaged file system is the code of an I/O error, with more bits.
-    if getattr(error, "sqlite_errorcode", None) != _CORRUPT_FILE_SYSTEM:
-        for fault in _FAULTS:
-            if _is(error, fault):
-                msg = f"{what} must be there to be read and written, got: {error}"
-                return StateStoreError(f"{msg}; {fault[2]}")
-    # A schema, types or constraints of another program end here, too.
-    msg = f"{what} must be the file of a view as it was written, got: {error}"
-    return CorruptStateError(f"{msg}; restore it from a copy, or build the view again")
 
 
 def _is(error: sqlite3.Error, fault: tuple[int, str, str]) -> bool:

@@ -1,7 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of window and session stores: entries that expire, in time segments.
+"""Stores whose entries have a time: stream time, and the time segments of window and session stores.
 
-An entry of such a store belongs to a *segment*: time is divided into segments of equal length.  The
+Stream time is the progress of the events that a store saw, which decides what is expired:
+
+| mode        | stream time is                                                          |
+|-------------|-------------------------------------------------------------------------|
+| `key`       | the largest time put under the current key                              |
+| `partition` | the largest time put in the key group, by any key, as Kafka's per task  |
+| `watermark` | the largest watermark seen; the end of a bounded input is ignored       |
+
+It is an entry of a table and never the wall clock, so a restored store decides as the original.
+
+An entry of a window or session store belongs to a *segment*: time is divided into segments of equal length.  The
 user key of an entry begins with the number of its segment.  Then come the key and the numbers that
 distinguish the entry from others of the key:
 
@@ -25,13 +35,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pyflinklike.state.table import LAYOUT, MISSING, Entry, Shape, Table
-from pyflinklike.stores.state_store import LOG, StateStore, StoreContext, StreamTime
+from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
+from pyflinklike.state.table import LAYOUT, MISSING, Entry, Table, stream_time_kind
+from pyflinklike.stores.state_store import LOG, StateStore, StoreContext
 from pyflinklike.stores.store_codec import INT_SIZE, LAST, encode_int, read_int
-from pyflinklike.stores.store_descriptors import ExpiringStoreDescriptor
+from pyflinklike.stores.store_descriptors import ExpiringStoreDescriptor, TimedStoreDescriptor
+from pyflinklike.stores.store_records import TimeLike, to_instant
 from pyflinklike.types import Types
 
-__all__ = ["Found", "SegmentedStore"]
+__all__ = ["Found", "SegmentedStore", "TimedStore"]
 
 Found = tuple[bytes, Entry]
 
@@ -40,8 +52,62 @@ _PEEK = 16
 _FEW = 8
 
 
-class SegmentedStore(StateStore):
-    """The base of the stores whose entries have a time and expire."""
+class TimedStore(StateStore):
+    """The base of the stores whose entries have a time."""
+
+    def __init__(self, descriptor: TimedStoreDescriptor) -> None:
+        super().__init__(descriptor)
+        self.dropped_records = 0
+        """The number of writes to this instance that came too late."""
+        self._mode = descriptor.stream_time
+        self._latest: Table
+
+    def _open_tables(self, context: StoreContext) -> None:
+        self._clock = context.clock
+        kind, per_group = stream_time_kind(self._mode), self._mode != "key"
+        self._latest = self._single("time", Types.LONG(), kind=kind, per_group=per_group)
+
+    @property
+    def observed_stream_time(self) -> int | None:
+        """The stream time in ms that decides what is expired; None before the first write."""
+        self._ready()
+        return self._now()
+
+    def _now(self) -> int | None:
+        """Return the stream time in ms; None before the first event or watermark."""
+        stored: Any = self._latest.get(None)
+        now = None if stored is MISSING else stored
+        watermark = self._clock.watermark
+        if self._mode == "watermark" and MIN_WATERMARK < watermark < MAX_WATERMARK:
+            return self._move(now, watermark)
+        return now
+
+    def _advance(self, time: int) -> int | None:
+        """Return the stream time after an event of this time."""
+        now = self._now()
+        return now if self._mode == "watermark" else self._move(now, time)
+
+    def _move(self, now: int | None, time: int) -> int:
+        if now is None or time > now:
+            self._latest.put(None, time)
+            return time
+        return now
+
+    def _skip(self, message: str, *values: Any) -> None:
+        """Count and log a write that came too late."""
+        self.dropped_records += 1
+        level = LOG.warning if self.dropped_records == 1 else LOG.debug
+        level(message, self._name, *values)
+
+    def _instant(self, time: TimeLike, what: str = "a time") -> int:
+        return to_instant(time, f"store {self._name!r}: {what}")
+
+    def _bound(self, time: TimeLike | None, what: str = "a bound") -> int | None:
+        return None if time is None else self._instant(time, what)
+
+
+class SegmentedStore(TimedStore):
+    """The base of the stores whose entries lie in time segments and expire."""
 
     _expires_by = "time"
     # How many numbers follow the key in a user key; the first of them is the time that expires.
@@ -53,36 +119,16 @@ class SegmentedStore(StateStore):
         """How long entries live in stream time, in ms."""
         self.segments: int = descriptor.segments
         """About how many segments have live entries."""
-        self.dropped_records = 0
-        """The number of writes to this instance that came too late."""
         self.on_late: Callable[[Any, Any, int], object] | None = None
         """Called with key, value and time of a write that came too late; set it in `open`."""
         self._width = descriptor.segment_width
-        self._mode = descriptor.stream_time
         # Whether only the current key moves the stream time.
         self._has_own_time = self._mode == descriptor.scope
-        self._stream_time: StreamTime
         self._layout: Table
 
     def _open_tables(self, context: StoreContext) -> None:
-        spec = self._descriptor.spec()
-        self._stream_time = StreamTime(spec, self._mode, context)
-        layout = self._spec_of(
-            "layout",
-            shape=Shape.SINGLE,
-            ordered=False,
-            user_key_type=None,
-            value_type=Types.LONG(),
-            per_group=True,
-            kind=LAYOUT,
-        )
-        self._layout = context.table(layout)
-
-    @property
-    def observed_stream_time(self) -> int | None:
-        """The stream time in ms that decides what is expired; None before the first write."""
-        self._ready()
-        return self._stream_time.read()
+        super()._open_tables(context)
+        self._layout = self._single("layout", Types.LONG(), per_group=True, kind=LAYOUT)
 
     def drop_expired(self) -> None:
         """Delete the expired entries of every key of the group."""
@@ -103,8 +149,8 @@ class SegmentedStore(StateStore):
     def _admit(self, time: int) -> bool:
         """Advance stream time by a write, clean up, and return whether the write is in time."""
         self._check_layout()
-        former = self._stream_time.read()
-        now = self._stream_time.advance(time)
+        former = self._now()
+        now = self._advance(time)
         if now is None:
             return True
         expired = now - self.retention
@@ -112,15 +158,8 @@ class SegmentedStore(StateStore):
         return time > expired
 
     def _drop(self, key: Any, value: Any, time: int) -> None:
-        self.dropped_records += 1
-        level = LOG.warning if self.dropped_records == 1 else LOG.debug
-        level(
-            "store %r: skipped a record for an expired segment, %s %r, stream time %r",
-            self._name,
-            self._expires_by,
-            time,
-            self._stream_time.read(),
-        )
+        message = "store %r: skipped a record for an expired segment, %s %r, stream time %r"
+        self._skip(message, self._expires_by, time, self._now())
         if self.on_late is not None:
             self.on_late(key, value, time)
 
@@ -177,7 +216,7 @@ class SegmentedStore(StateStore):
     def _expiry_bound(self) -> int | None:
         """Return the latest expired time, in ms."""
         self._check_layout()
-        now = self._stream_time.read()
+        now = self._now()
         return None if now is None else now - self.retention
 
     def _clip(self, time_from: int | None) -> int | None:
@@ -231,7 +270,7 @@ class SegmentedStore(StateStore):
         if self._has_own_time and time_from is not None:
             # No entry is ahead of stream time, so few segments are possible, even counting empty
             # ones.
-            now = self._stream_time.read()
+            now = self._now()
             last = now if time_to is None or now is None else min(now, time_to)
             if last is not None:
                 few = range(time_from // self._width, last // self._width + 1)

@@ -84,7 +84,7 @@ def decode_debezium(
         )
         raise DeclarationTypeError(msg)
     row = _row_schema(df, schema)
-    decoder = DebeziumDecoder.of(
+    decoder = DebeziumDecoder(
         row=row_of(row),
         key=key,
         order=order,
