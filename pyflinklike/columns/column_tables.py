@@ -7,26 +7,49 @@ has many entries per key, such as a map or timers, its columns are by place: eac
 user key has a place.
 
 A state sees the columns of a key group through a `ColumnTable`.  The table points at one key group at
-a time, as the tables of any backend do.
+a time, as the tables of any backend do.  The backend is the heap backend with this kind of table;
+timers are in such tables, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._clock import Clock
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.backends.heap.keyed_heap import HeapKeyedStateBackend
 from pyflinklike.columns.key_index import EntryIndex, KeyIndex
 from pyflinklike.columns.vectors import NoVector, Vector, grown, vector_of
-from pyflinklike.state.table import CLEAR, DELETE, PUT, ColumnChanges, Shape, TableSpec
+from pyflinklike.errors import DeclarationValueError, StateAccessError
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import (
+    CLEAR,
+    DELETE,
+    PUT,
+    RESERVED_PREFIX,
+    Changes,
+    ColumnChanges,
+    Shape,
+    TableSpec,
+)
 from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.state.ttl_rules import TtlRules
 
-__all__ = ["BatchRows", "ColumnTable", "KeyGroupColumns", "MapTable", "TtlColumns"]
+__all__ = [
+    "BatchRows",
+    "ColumnTable",
+    "ColumnarStateBackend",
+    "KeyGroupColumns",
+    "MapTable",
+    "TtlColumns",
+    "check_columnar",
+]
 
 
 class ColumnTable:
@@ -136,7 +159,7 @@ class ColumnTable:
 
     def _size(self) -> int:
         """Return the number of rows."""
-        return self._group.index.count
+        return self._columns.size(self._group.index)
 
     def _rows_to_restore(self, changes: ColumnChanges) -> Any:
         return self._group.rows_of(changes.keys)
@@ -275,9 +298,6 @@ class MapTable(ColumnTable):
 
     # By place instead of by row
 
-    def _size(self) -> int:
-        return self._columns.entries.count
-
     def _rows_to_restore(self, changes: ColumnChanges) -> Any:
         return self.places(self._group.rows_of(changes.keys), changes.user_keys)
 
@@ -358,18 +378,15 @@ class KeyGroupColumns:
         # Identity first: the comparison runs for each state whenever a key group is entered.
         if columns is None or (columns.spec is not spec and columns.spec != spec):
             columns = self.tables[spec.name] = _new_columns(spec)
-        columns.reserve(self._size(columns))
+        columns.reserve(columns.size(self.index))
         return columns
 
     def rows_of(self, keys: Any) -> Any:
         """Return the rows of an Arrow column of keys; keys that are new get new rows."""
         rows = self.index.add(keys)
         for columns in self.tables.values():
-            columns.reserve(self._size(columns))
+            columns.reserve(columns.size(self.index))
         return rows
-
-    def _size(self, columns: Columns) -> int:
-        return columns.entries.count if isinstance(columns, MapColumns) else self.index.count
 
     def free(self) -> None:
         """Forget keys and places without an entry, if they are the majority; none may be dirty."""
@@ -427,6 +444,10 @@ class Columns:
     count: int = 0
     cursor: int = 0
 
+    def size(self, index: KeyIndex) -> int:
+        """Return the number of rows, with an entry or without."""
+        return index.count
+
     def reserve(self, count: int) -> None:
         """Make room for at least `count` rows."""
         if count <= len(self.present):
@@ -479,6 +500,10 @@ class MapColumns(Columns):
     cleared: list[Any] = attrs.field(factory=list)
     least: int | None = None
 
+    def size(self, index: KeyIndex) -> int:  # noqa: ARG002
+        """Return the number of places."""
+        return self.entries.count
+
     def find_used_rows(self, count: int) -> Any:
         """Return which of the first `count` rows of keys have an entry, as bools."""
         used = np.zeros(count, bool)
@@ -526,6 +551,24 @@ class BatchRows:
     codes: Any = None
     timestamps: Any = None
     parts: list[BatchRows] = attrs.field(factory=list)
+
+    def of_call(self, what: str, remedy: str) -> Any:
+        """Return the rows of the keys, while a call runs.
+
+        Args:
+            what: The subject of messages, such as "timers".
+            remedy: What to do instead of an access outside.
+
+        Raises:
+            StateAccessError: No call is running.
+        """
+        if self.rows is None:
+            msg = (
+                f"{what} can be used while process_batch or on_timers runs, got an access outside; "
+                f"{remedy}"
+            )
+            raise StateAccessError(msg)
+        return self.rows
 
     def end(self) -> None:
         """End the call: there are no rows any more."""
@@ -610,3 +653,135 @@ class TtlColumns(TtlRules):
     def count(self) -> int:
         """Return how many entries the key group holds, expired or not."""
         return self._table.count()
+
+
+# The backend
+
+
+_COLUMNS = f"{RESERVED_PREFIX}columns"
+
+
+def check_columnar(state_backend: Any) -> HashMapStateBackend:
+    """Return a backend whose working state can lie in columns.
+
+    Raises:
+        DeclarationValueError: It has no columns.
+    """
+    if not isinstance(state_backend, HashMapStateBackend):
+        msg = (
+            "a KeyedBatchFunction needs a backend with columns, got "
+            f"{state_backend!r}; use HashMapStateBackend() (both read the same checkpoint), or a "
+            "KeyedProcessFunction"
+        )
+        raise DeclarationValueError(msg)
+    return state_backend
+
+
+class ColumnarStateBackend(HeapKeyedStateBackend):
+    """Column tables, pointed at the columns of one key group at a time.
+
+    Args:
+        current: The current key, for the tables over dicts.
+        owner: The name of the operator in one query, under which working state is cached.
+        max_warm_bytes: The bound of cached working state, as in `HashMapStateBackend`.
+        key_kind: Arrow's type of the keys.
+    """
+
+    def __init__(self, current: CurrentKey, owner: str, max_warm_bytes: int, key_kind: Any) -> None:
+        super().__init__(current, owner, max_warm_bytes)
+        self._key_kind = key_kind
+        self._column_tables: dict[str, ColumnTable] = {}
+        self._undo_log: list[Callable[[], None]] = []
+        self.columns = KeyGroupColumns(key_kind)
+        """The columns of the current key group."""
+
+    def column_table(self, spec: TableSpec) -> ColumnTable:
+        """Return the table of a state; the first call makes it."""
+        table = self._column_tables.get(spec.name)
+        if table is None:
+            kind = MapTable if spec.shape is Shape.MAP else ColumnTable
+            table = self._column_tables[spec.name] = kind(spec)
+            table.point_at(self.columns)
+        return table
+
+    def begin_call(self) -> None:
+        """Begin a call whose changes can be undone."""
+        log: list[Callable[[], None]] = []
+        for table in self._column_tables.values():
+            table.undo_log = log
+        self._undo_log = log
+
+    def undo_call(self) -> None:
+        """Undo what the call has changed, the latest change first, and end it."""
+        log = self._undo_log
+        # The log ends first, or undoing would write to it.
+        self.end_call()
+        while log:
+            log.pop()()
+
+    def end_call(self) -> None:
+        """End the call: changes from now on are not undone."""
+        for table in self._column_tables.values():
+            table.undo_log = None
+        self._undo_log = []
+
+    def takes_columns(self, spec: TableSpec) -> bool:
+        """Return whether a state has its entries in columns."""
+        return spec.name in self._column_tables
+
+    def enter(self, index: int, tables: dict[str, Any]) -> None:
+        """Point every table at the working state of a key group."""
+        columns = tables.get(_COLUMNS)
+        if columns is None:
+            columns = tables[_COLUMNS] = KeyGroupColumns(self._key_kind)
+        self.columns = columns
+        for table in self._column_tables.values():
+            table.point_at(columns)
+        super().enter(index, tables)
+
+    def drain(self) -> Sequence[Changes]:
+        """Return what changed since the last drain."""
+        drained = [changes for each in self._column_tables.values() for changes in each.drain()]
+        return [*super().drain(), *drained]
+
+    def discard_changes(self) -> None:
+        """Forget what changed."""
+        super().discard_changes()
+        for table in self._column_tables.values():
+            table.discard()
+
+    def apply(self, changes: Any) -> None:
+        """Take over restored entries."""
+        if isinstance(changes, ColumnChanges):
+            self._column_tables[changes.spec.name].apply(changes)
+        else:
+            super().apply(changes)
+
+    def contents(self) -> Sequence[Changes]:
+        """Return every entry of the key group."""
+        every = [changes for each in self._column_tables.values() for changes in each.contents()]
+        return [*super().contents(), *every]
+
+    def count(self) -> int:
+        """Count the entries of the key group in all tables."""
+        return super().count() + sum(each.count() for each in self._column_tables.values())
+
+    def _is_declared(self, name: str, data: Any) -> bool:
+        if name != _COLUMNS:
+            return super()._is_declared(name, data)
+        tables = self._column_tables
+        return all(
+            not columns.count or (at in tables and tables[at].spec == columns.spec)
+            for at, columns in data.tables.items()
+        )
+
+    def cache(self, state: KeyGroupState) -> None:
+        """Cache a key group in this process, without keys that no longer have an entry."""
+        self.columns.free()
+        super().cache(state)
+
+    def close(self) -> None:
+        """Forget the tables."""
+        super().close()
+        self._column_tables.clear()
+        self.columns = KeyGroupColumns(self._key_kind)

@@ -9,6 +9,7 @@ other keyed functions: loading, commits, compaction, cleanup, the nonce.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NoReturn
 
 import attrs
@@ -33,8 +34,12 @@ from pyflinklike._runtime.invokers import FunctionInvoker
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.user_errors import hint, where_raised
 from pyflinklike.columns.column_state import ColumnMapState, ColumnState, user_key_column
-from pyflinklike.columns.column_tables import BatchRows, TtlColumns
-from pyflinklike.columns.columnar_heap import ColumnarStateBackend, check_columnar
+from pyflinklike.columns.column_tables import (
+    BatchRows,
+    ColumnarStateBackend,
+    TtlColumns,
+    check_columnar,
+)
 from pyflinklike.columns.columnar_records import BatchKeyColumns, ColumnOutputs, DistinctKeys
 from pyflinklike.columns.columnar_timers import ColumnTimerQueue, KeyedColumnTimerService
 from pyflinklike.columns.keyed_batch import Groups, KeyedBatch
@@ -51,7 +56,7 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.functions.dead_letters import LETTER_FIELDS, DeadLetters
+from pyflinklike.functions.dead_letters import LETTER_FIELDS
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.state.current_key import NO_NAMESPACE
 from pyflinklike.state.descriptors import MapStateDescriptor, StateDescriptor
@@ -115,7 +120,7 @@ class ColumnarAssembly(OperatorAssembly):
         return runtime
 
     def _make_guard(self) -> DeadLetterWriter | None:
-        on_error, backend = self.declared.on_error, self.backend
+        on_error = self.declared.on_error
         if on_error is None:
             return None
         names, failure_snapshots = tuple(name for name, _ in self.task.key_columns), None
@@ -128,10 +133,10 @@ class ColumnarAssembly(OperatorAssembly):
             self.metrics,
             self.task.name,
             names,
-            backend,
-            self.rows,
-            self.assembled,
-            failure_snapshots,
+            backend=self.backend,
+            outputs=self.rows,
+            assembled=self.assembled,
+            failure_snapshots=failure_snapshots,
         )
         self._begin_guard(guard)
         return guard
@@ -417,18 +422,11 @@ class BatchFailureSnapshots:
             form, element = "arrow", record
         key_type = self._writer.key_type
         holders: list[Any] = [*self._assembled.values(), *self._queues]
-        found = [each.table for each in holders]
+        contents = [(each.table.spec, each.table.contents_of(rows)) for each in holders]
         try:
             tables = [
-                (
-                    table.spec,
-                    [
-                        payload
-                        for changes in table.contents_of(rows)
-                        for payload in encode_columns(changes, key_type)
-                    ],
-                )
-                for table in found
+                (spec, [*chain.from_iterable(encode_columns(each, key_type) for each in some)])
+                for spec, some in contents
             ]
         except StateValueError:  # an entry is larger than a segment can be
             return None
@@ -439,11 +437,7 @@ class BatchFailureIsolation(DeadLetterWriter):
     """Makes dead letters of records and timers of a function of batches.
 
     Args:
-        letters: The options that the user gave.
-        clock: The clock of the operator, for the times of a letter.
-        metrics: The metrics of the operator, which count letters.
-        operator: The name of the operator.
-        key_names: The names of the columns of the key.
+        *common: The arguments of a `DeadLetterWriter`.
         backend: Undoes the changes of a call in states and timers.
         outputs: Gathers the outputs of the function.
         assembled: The states by name; functions may declare more of them later.
@@ -452,17 +446,13 @@ class BatchFailureIsolation(DeadLetterWriter):
 
     def __init__(
         self,
-        letters: DeadLetters,
-        clock: Clock,
-        metrics: OperatorMetrics,
-        operator: str,
-        key_names: tuple[str, ...],
+        *common: Any,
         backend: Any,
         outputs: ColumnOutputs,
         assembled: Mapping[str, Assembled[Any]],
         failure_snapshots: BatchFailureSnapshots | None,
     ) -> None:
-        super().__init__(letters, clock, metrics, operator, key_names)
+        super().__init__(*common)
         self._backend = backend
         self._outputs = outputs
         self._assembled = assembled
@@ -562,7 +552,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
                 "use get_column_map_state for a map, or a KeyedProcessFunction"
             )
             raise DeclarationTypeError(msg)
-        state: ColumnState = self._get(state_descriptor, StateDescriptor)
+        state: ColumnState = super()._get(state_descriptor, StateDescriptor)
         return state
 
     def get_column_map_state(self, state_descriptor: MapStateDescriptor[Any, Any]) -> Any:
@@ -573,35 +563,19 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
                 f"{short_repr(state_descriptor)}; get_column_state takes descriptors of one value"
             )
             raise DeclarationTypeError(msg)
-        return self._get(state_descriptor, MapStateDescriptor)
+        return super()._get(state_descriptor, MapStateDescriptor)
 
     def get_store(self, store_descriptor: Any) -> Any:
         """Refuse, because stores have no columns."""
         self._refuse("a store", store_descriptor)
 
-    def get_state(self, state_descriptor: Any) -> Any:
-        """Refuse, as for every state that is read and written key by key."""
-        self._refuse("get_state", state_descriptor)
-
-    def get_list_state(self, state_descriptor: Any) -> Any:
-        """Refuse, because its entries are read and written key by key."""
-        self._refuse("get_list_state", state_descriptor)
-
-    def get_map_state(self, state_descriptor: Any) -> Any:
-        """Refuse, because its entries are read and written key by key."""
-        self._refuse("get_map_state", state_descriptor)
-
-    def get_reducing_state(self, state_descriptor: Any) -> Any:
-        """Refuse, because its entries are read and written key by key."""
-        self._refuse("get_reducing_state", state_descriptor)
-
-    def get_aggregating_state(self, state_descriptor: Any) -> Any:
-        """Refuse, because its entries are read and written key by key."""
-        self._refuse("get_aggregating_state", state_descriptor)
+    def _get(self, descriptor: Any, wanted: type[StateDescriptor]) -> Any:  # noqa: ARG002
+        """Refuse, because the other getters are of states that are read and written key by key."""
+        self._refuse("a state that is read and written key by key", descriptor)
 
     def _refuse(self, what: str, descriptor: Any) -> NoReturn:
         msg = (
-            f"a KeyedBatchFunction has its state in columns, got {what} of {short_repr(descriptor)}; "
+            f"a KeyedBatchFunction has its state in columns, got {short_repr(descriptor)} for {what}; "
             "use get_column_state, or a KeyedProcessFunction"
         )
         raise DeclarationTypeError(msg)
@@ -620,11 +594,9 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
             ttl = TtlColumns(table, config, self._clock, self.batch)
             if ttl.sweeps_every_record:
                 self.before_every_call.append(ttl.sweep_some)
-        parts = (column, self.batch, ttl)
+        parts = (descriptor.name, table, column, self.batch, ttl)
         state: Any = (
-            ColumnState(descriptor.name, table, *parts)
-            if user_keys is None
-            else ColumnMapState(descriptor.name, table, user_keys, *parts)
+            ColumnState(*parts) if user_keys is None else ColumnMapState(user_keys, *parts)
         )
         made = Assembled(type(descriptor), descriptor._declaration(), state, ttl, table)
         self.assembled[spec.name] = made
