@@ -223,6 +223,10 @@ class CalmTrigger(Trigger[T, W]):
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
         """Clear nothing: this trigger has no timers and no state."""
 
+    def can_merge(self) -> bool:
+        """Return whether the class has an `on_merge` of its own."""
+        return type(self).on_merge is not Trigger.on_merge
+
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
 
@@ -255,10 +259,6 @@ class EventTimeTrigger(CalmTrigger[T, TimeWindow]):
         """Fire at the end of the window, not at the end of the lateness."""
         return FIRE if time == window.max_timestamp() else CONTINUE
 
-    def can_merge(self) -> bool:
-        """Return True."""
-        return True
-
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         """Wait for the end of the new window, unless it has passed."""
         end = window.max_timestamp()
@@ -290,10 +290,6 @@ class ProcessingTimeTrigger(CalmTrigger[T, TimeWindow]):
     ) -> TriggerResult:
         """Fire."""
         return FIRE
-
-    def can_merge(self) -> bool:
-        """Return True."""
-        return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         """Wait for the end of the new window, unless it has passed."""
@@ -345,10 +341,6 @@ class CountTrigger(CalmTrigger[T, W]):
             return CONTINUE
         count.clear()
         return FIRE
-
-    def can_merge(self) -> bool:
-        """Return True."""
-        return True
 
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
         """Add the counts of the old windows."""
@@ -503,10 +495,6 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
     def descriptors(self) -> Sequence[StateDescriptor[Any]]:
         """Return the state that holds the next time."""
         return (self._FIRE_TIME,)
-
-    def can_merge(self) -> bool:
-        """Return True."""
-        return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         """Wait for the earliest of the pending times."""

@@ -509,7 +509,9 @@ class WindowTask:
                     self._catch_up(window, self._merging)
                 return None
         if self._is_plain and is_event and timestamp == window.max_timestamp():
-            self._fire_and_end(window, namespace, state_window)
+            self._current.namespace = state_window
+            self._fire(window)
+            self._end(window, namespace, state_window)
             return self._collect_outputs()
         trigger = self._trigger
         on_time = trigger.on_event_time if is_event else trigger.on_processing_time
@@ -519,18 +521,6 @@ class WindowTask:
         if is_event is self._is_event_time:
             self._end_if_over(timestamp, window, namespace, state_window)
         return self._collect_outputs()
-
-    def _fire_and_end(self, window: Window, namespace: Hashable, state_window: Hashable) -> None:
-        """Fire and end a window of the default trigger, without asking the trigger."""
-        self._current.namespace = state_window
-        self._fire(window)
-        self._contents.clear()
-        self._current.namespace = namespace
-        if self._has_state:
-            self._function_context.current_window = window
-            self._alone(short_repr, window, self._function.clear, self._function_context)
-        if self._merging is not None:
-            self._merging.retire(state_window)
 
     def _end_if_over(
         self, timestamp: int, window: Window, namespace: Hashable, state_window: Hashable
@@ -554,7 +544,8 @@ class WindowTask:
         self._current.namespace = state_window
         self._contents.clear()
         self._current.namespace = namespace
-        self._alone(short_repr, window, self._trigger.clear, window, self._trigger_context)
+        if not self._is_plain:  # the default trigger has nothing to clear
+            self._alone(short_repr, window, self._trigger.clear, window, self._trigger_context)
         if self._has_state:
             self._function_context.current_window = window
             self._alone(short_repr, window, self._function.clear, self._function_context)
