@@ -71,7 +71,7 @@ class StateOfBatch:
         return np.flatnonzero(check_mask(where, len(rows), what, "keys"))
 
     def _refuse_nulls(self, rows: Any, method: str, instead: str) -> None:
-        if self._table.has_nulls(rows):
+        if self._table.columns.values.has_nulls(rows):
             msg = (
                 f"state {self.name!r}: {method} returns NumPy columns, which have no nulls, got a "
                 f"value with a null; {instead}"
@@ -104,7 +104,7 @@ class EntryColumns(StateOfBatch):
         is_there = self._read(where)
         rows = self._batch.rows
         self._refuse_nulls(rows[is_there], "get()", "read it with arrow()")
-        return self._column.show(self._table.values(rows), is_there, default)
+        return self._column.show(self._table.columns.values.take(rows), is_there, default)
 
     def arrow(self, where: Any = None) -> pa.Array:
         """Return the value of each key as an Arrow array of the state's type, or null.
@@ -116,7 +116,7 @@ class EntryColumns(StateOfBatch):
             StateAccessError: It was called outside `process_batch` and `on_timers`.
         """
         is_there = self._read(where)
-        return self._table.arrow(self._batch.rows, is_there)
+        return self._table.columns.values.to_arrow(self._batch.rows, is_there)
 
     def exists(self, where: Any = None) -> np.ndarray[Any, Any]:
         """Return which keys have a value, as `get` would find it: a NumPy array of bools.
@@ -160,7 +160,7 @@ class EntryColumns(StateOfBatch):
         which = self._which(where)
         is_there = np.zeros(len(self._batch.rows), bool)
         if self._ttl is None:
-            is_there[which] = self._table.present(self._batch.rows[which])
+            is_there[which] = self._table.columns.present[self._batch.rows[which]]
         else:
             self._ttl.sweep_some()
             is_there[which] = self._ttl.read(self._batch.rows[which], self._batch.latest[which])
@@ -253,19 +253,19 @@ class ColumnMapState(StateOfBatch):
             StateAccessError: It was called outside `process_batch` and `on_timers`.
             StateValueError: A value is null, which NumPy cannot show.
         """
-        which = self._which(where)
+        which, columns = self._which(where), self._table.columns
         codes, places = self._table.places_of(self._batch.rows[which])
         codes = which[codes]
         if self._ttl is not None:
             self._ttl.sweep_some()
             # The sweep may have removed some of these entries.
-            alive = self._table.present(places)
+            alive = columns.present[places]
             codes, places = codes[alive], places[alive]
             is_shown = self._ttl.read(places, self._batch.latest[codes])
             codes, places = codes[is_shown], places[is_shown]
         self._refuse_nulls(places, "items()", "read the entries with at(...).arrow()")
         return ColumnMapItems(
-            codes, self._table.entries.user_keys(places), self._table.values(places)
+            codes, columns.entries.user_keys(places), columns.values.take(places)
         )
 
     def is_empty(self) -> np.ndarray[Any, Any]:

@@ -64,37 +64,22 @@ class ColumnTable:
 
     def __init__(self, spec: TableSpec) -> None:
         self.spec = spec
-        self._columns = Columns(spec, vector_of(pa.int64()))
+        self.columns = Columns(spec, vector_of(pa.int64()))
+        """The columns of the current key group."""
         self.undo_log: list[Callable[[], None]] | None = None
         """Functions that undo the changes of a call, in order; None if no call may be undone."""
 
     def point_at(self, group: KeyGroupColumns) -> None:
         """Look into the columns of a key group from now on."""
         self._group = group
-        self._columns = group.of(self.spec)
+        self.columns = group.of(self.spec)
 
     # By row
-
-    def present(self, rows: Any) -> Any:
-        """Return which of the rows have an entry."""
-        return self._columns.present[rows]
-
-    def stamps(self, rows: Any) -> Any:
-        """Return the stamps of rows in ms; any number for a row without an entry."""
-        return self._columns.stamps[rows]
-
-    def values(self, rows: Any) -> Any:
-        """Return the values of rows; any value for a row without an entry."""
-        return self._columns.values.take(rows)
-
-    def arrow(self, rows: Any, present: Any) -> Any:
-        """Return the values of rows as an Arrow array, null where not present."""
-        return self._columns.values.to_arrow(rows, present)
 
     def put(self, rows: Any, values: Any, stamps: Any = None) -> None:
         """Store entries.  No row may come twice."""
         self._remember(rows)
-        columns = self._columns
+        columns = self.columns
         columns.values.put(rows, values)
         columns.count += len(rows) - int(columns.present[rows].sum())
         columns.present[rows] = True
@@ -105,12 +90,12 @@ class ColumnTable:
     def restamp(self, rows: Any, stamps: Any) -> None:
         """Give entries other stamps."""
         self._remember(rows)
-        self._columns.stamps[rows] = stamps
-        self._columns.dirty[rows] = True
+        self.columns.stamps[rows] = stamps
+        self.columns.dirty[rows] = True
 
     def remove(self, rows: Any) -> None:
         """Remove entries.  Rows without one stay as they are."""
-        columns = self._columns
+        columns = self.columns
         rows = rows[columns.present[rows]]
         self._remember(rows)
         columns.count -= len(rows)
@@ -121,7 +106,7 @@ class ColumnTable:
         """Note how to undo a change of rows that is about to happen, if a call may fail."""
         if self.undo_log is None or not len(rows):
             return
-        columns = self._columns
+        columns = self.columns
         # Indexing with an array copies, so these are the contents before the change.
         present, dirty, count = columns.present[rows], columns.dirty[rows], columns.count
         there = rows[present]
@@ -138,28 +123,24 @@ class ColumnTable:
 
     def next_rows(self, count: int) -> Any:
         """Return the next rows with an entry for a sweep, which begins anew at the end."""
-        columns, end = self._columns, self._size()
+        columns, end = self.columns, self._size()
         first = columns.cursor if columns.cursor < end else 0
         columns.cursor = min(first + count, end)
         return first + np.flatnonzero(columns.present[first : columns.cursor])
 
     def all_rows(self) -> Any:
         """Return every row with an entry."""
-        return np.flatnonzero(self._columns.present[: self._size()])
+        return np.flatnonzero(self.columns.present[: self._size()])
 
     def count(self) -> int:
         """Return how many entries the key group holds."""
-        return self._columns.count
-
-    def has_nulls(self, rows: Any) -> bool:
-        """Return whether a value of these rows has a null, which NumPy cannot show."""
-        return self._columns.values.has_nulls(rows)
+        return self.columns.count
 
     # These work by row of keys; a state of many entries per key overrides them
 
     def _size(self) -> int:
         """Return the number of rows."""
-        return self._columns.size(self._group.index)
+        return self.columns.size(self._group.index)
 
     def _rows_to_restore(self, changes: ColumnChanges) -> Any:
         return self._group.rows_of(changes.keys)
@@ -172,17 +153,17 @@ class ColumnTable:
 
     def _find_entries(self, rows: Any) -> Any:
         """Return the rows or places of the entries of keys."""
-        return rows[self._columns.present[rows]]
+        return rows[self.columns.present[rows]]
 
     # For the log
 
     def discard(self) -> None:
         """Forget that anything changed."""
-        self._columns.dirty[:] = False
+        self.columns.dirty[:] = False
 
     def drain(self) -> list[ColumnChanges]:
         """Return what changed since the last drain.  The changes count as drained."""
-        dirty = self._columns.dirty
+        dirty = self.columns.dirty
         rows = np.flatnonzero(dirty)
         if not len(rows):
             return []
@@ -202,7 +183,7 @@ class ColumnTable:
         """Apply entries that are restored.  They do not count as changed."""
         if not len(changes):
             return
-        columns = self._columns
+        columns = self.columns
         rows = self._rows_to_restore(changes)
         columns.values.put(rows, changes.values)
         columns.present[rows] = True if changes.operations is None else changes.operations == PUT
@@ -214,13 +195,13 @@ class ColumnTable:
     def _portions(self, rows: Any) -> list[ColumnChanges]:
         """Split entries into portions that Arrow can hold: its columns of strings end at 2 GiB."""
         # An average, because the exact size of each row would cost a pass over all of them.
-        each = (self._columns.nbytes + self._group.index.nbytes) // max(self._size(), 1)
+        each = (self.columns.nbytes + self._group.index.nbytes) // max(self._size(), 1)
         count = 1 + len(rows) * each // self.portion_bytes
         parts = [rows] if count == 1 else np.array_split(rows, count)
         return [self._changes(some) for some in parts]
 
     def _changes(self, rows: Any) -> ColumnChanges:
-        columns = self._columns
+        columns = self.columns
         present = columns.present[rows]
         whole = bool(present.all())
         shown = None if whole else present
@@ -241,22 +222,12 @@ class MapTable(ColumnTable):
         spec: The declaration of the state, whose entries have user keys.
     """
 
-    _columns: MapColumns
-
-    def point_at(self, group: KeyGroupColumns) -> None:
-        """Look into the columns of a key group from now on."""
-        super().point_at(group)
-        assert isinstance(self._columns, MapColumns)
+    columns: MapColumns
 
     @property
     def entries(self) -> EntryIndex:
         """The places of the current key group."""
-        return self._columns.entries
-
-    @property
-    def columns(self) -> MapColumns:
-        """The columns of the current key group."""
-        return self._columns
+        return self.columns.entries
 
     def places(self, rows: Any, user_keys: Any) -> Any:
         """Return the place of each pair; a pair that is new gets a new place.
@@ -265,8 +236,8 @@ class MapTable(ColumnTable):
             rows: The row of each pair's key.
             user_keys: The user key of each pair, as an Arrow column.
         """
-        places = self._columns.entries.add(rows, user_keys)
-        self._columns.reserve(self._columns.entries.count)
+        places = self.entries.add(rows, user_keys)
+        self.columns.reserve(self.entries.count)
         return places
 
     def places_of(self, rows: Any) -> tuple[Any, Any]:
@@ -275,13 +246,13 @@ class MapTable(ColumnTable):
         Returns:
             For each place the number of its row in `rows`, ascending; and the places.
         """
-        which, places = self._columns.entries.of(rows)
-        present = self._columns.present[places]
+        which, places = self.entries.of(rows)
+        present = self.columns.present[places]
         return which[present], places[present]
 
     def clear(self, rows: Any) -> None:
         """Remove all entries of rows of keys."""
-        columns = self._columns
+        columns = self.columns
         which, places = self.places_of(rows)
         if not len(places):
             return
@@ -302,10 +273,10 @@ class MapTable(ColumnTable):
         return self.places(self._group.rows_of(changes.keys), changes.user_keys)
 
     def _keys(self, rows: Any) -> Any:
-        return self._group.index.keys(self._columns.entries.rows(rows))
+        return self._group.index.keys(self.entries.rows(rows))
 
     def _user_keys(self, rows: Any) -> Any:
-        return self._columns.entries.arrow_user_keys(rows)
+        return self.entries.arrow_user_keys(rows)
 
     def _find_entries(self, rows: Any) -> Any:
         return self.places_of(rows)[1]
@@ -315,11 +286,11 @@ class MapTable(ColumnTable):
     def discard(self) -> None:
         """Forget that anything changed."""
         super().discard()
-        self._columns.cleared.clear()
+        self.columns.cleared.clear()
 
     def drain(self) -> list[ColumnChanges]:
         """Return what changed since the last drain, cleared keys first."""
-        cleared = self._columns.cleared
+        cleared = self.columns.cleared
         if not cleared:
             return super().drain()
         rows = np.unique(np.concatenate(cleared))
@@ -342,7 +313,7 @@ class MapTable(ColumnTable):
     def apply(self, changes: ColumnChanges) -> None:
         """Apply entries that are restored.  They do not count as changed."""
         # A restored timer may be earlier than the known bound.
-        self._columns.least = None
+        self.columns.least = None
         operations = changes.operations
         # In a message of the log, the rows that clear keys come first.
         if operations is not None and (cleared := int((operations == CLEAR).sum())):
@@ -352,9 +323,9 @@ class MapTable(ColumnTable):
 
     def _clear_restored(self, keys: Any) -> None:
         rows = np.unique(self._group.rows_of(keys))
-        _, places = self._columns.entries.of(rows)
-        self._columns.present[places] = False
-        self._columns.count = int(self._columns.present[: self._size()].sum())
+        _, places = self.entries.of(rows)
+        self.columns.present[places] = False
+        self.columns.count = int(self.columns.present[: self._size()].sum())
 
 
 def _nulls(type_info: Any, count: int) -> Any:
@@ -603,9 +574,9 @@ class TtlColumns(TtlRules):
             rows: The rows of the entries, none twice.
             latest: The timestamps of their keys in ms.
         """
-        table = self._table
-        shown = table.present(rows)
-        expired = shown & self.are_expired(table.stamps(rows))
+        table, columns = self._table, self._table.columns
+        shown = columns.present[rows]
+        expired = shown & self.are_expired(columns.stamps[rows])
         if expired.any():
             table.remove(rows[expired])
             self.expired += int(expired.sum())
@@ -614,7 +585,7 @@ class TtlColumns(TtlRules):
         if self._refresh:
             now = self.stamps(latest)
             # A new stamp makes a row dirty and is written to the log, so equal stamps stay.
-            stale = table.present(rows) & (table.stamps(rows) != now)
+            stale = columns.present[rows] & (columns.stamps[rows] != now)
             table.restamp(rows[stale], now[stale])
         return shown
 
@@ -641,7 +612,7 @@ class TtlColumns(TtlRules):
         return self._drop(self._table.all_rows())
 
     def _drop(self, rows: Any) -> int:
-        dead = rows[self.are_expired(self._table.stamps(rows))]
+        dead = rows[self.are_expired(self._table.columns.stamps[rows])]
         self._table.remove(dead)
         self.expired += len(dead)
         return len(dead)

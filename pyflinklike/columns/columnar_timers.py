@@ -66,7 +66,7 @@ class ColumnTimerQueue:
             return
         table, columns = self.table, self.table.columns
         places = np.unique(table.places(rows, pa.array(timestamps)))
-        added = places[~table.present(places)]
+        added = places[~table.columns.present[places]]
         if self.is_quiesced:
             self.has_ignored = self.has_ignored or len(added) > 0
             return
@@ -147,7 +147,7 @@ class ColumnTimerQueue:
         if self._firing:
             added = np.unique(np.concatenate(self._firing))
             self._firing.clear()
-            added = added[table.present(added)]
+            added = added[table.columns.present[added]]
             times = table.entries.user_keys(added)
             if self.domain is TimeDomain.PROCESSING_TIME:
                 # A new timer for "now" waits for the next advance.  In Flink the clock goes on while
@@ -155,7 +155,7 @@ class ColumnTimerQueue:
                 is_late = (times == now) & ~np.isin(added, rest)
                 late = np.union1d(late, added[is_late])
             rest = np.setdiff1d(np.union1d(rest, added[times <= now]), late)
-        return rest[table.present(rest)], late
+        return rest[table.columns.present[rest]], late
 
     def _count_waves(self, rounds: int, before: Any, wave: tuple[Any, Any]) -> int:
         """Count the waves in which a key has a timer that is no later than its last one."""

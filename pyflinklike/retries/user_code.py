@@ -50,7 +50,7 @@ __all__ = ["CLOCK", "UserCode", "ValueWatch", "move_clocks", "use_random_seed"]
 _INSTALLED: Final = ("site-packages", "dist-packages")
 _LIBRARIES: Final = frozenset({"pyflinklike", "pyspark", "pyarrow", "numpy", "pandas"})
 _PLAIN: Final = (str, bytes, int, float, type(None))
-_TIME: Final = time.time
+_TIME, _STRFTIME = time.time, time.strftime
 
 
 class UserCode:
@@ -212,19 +212,23 @@ _DATETIME: Final = _stand_in(
 _DATE: Final = _stand_in(dt.date, today=lambda _: dt.date.fromtimestamp(CLOCK.time()))
 
 
-
-_OF_TIME: Final = ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime")
-
-
-def _by_clock(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the module `time` that reads `CLOCK`."""
-    if name == "time":
-        return CLOCK.time
-    if name == "time_ns":
-        return lambda: int(CLOCK.time() * 1_000_000_000)
-    if name == "strftime":
-        return lambda form, t=None: real(form, time.localtime() if t is None else t)
+def _at_its_time(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a time in seconds, which by default is the time of `CLOCK`."""
     return lambda secs=None: real(CLOCK.time() if secs is None else secs)
+
+
+_DATETIME_MODULE: Final = ModuleType("datetime")
+vars(_DATETIME_MODULE).update({**vars(dt), "datetime": _DATETIME, "date": _DATE})
+_STAND_INS: Final = {
+    dt: _DATETIME_MODULE,
+    dt.datetime: _DATETIME,
+    dt.date: _DATE,
+    time.time: CLOCK.time,
+    time.time_ns: lambda: int(CLOCK.time() * 1_000_000_000),
+    time.strftime: lambda form, t=None: _STRFTIME(form, time.localtime() if t is None else t),
+    **{each: _at_its_time(each) for each in (time.localtime, time.gmtime, time.ctime)},
+}
+"""What user code gets instead of each clock."""
 
 
 @contextmanager
@@ -234,12 +238,8 @@ def move_clocks(namespaces: Iterable[dict[str, Any]]) -> Iterator[None]:
     Args:
         namespaces: The global names of the user's modules, in which clocks are replaced.
     """
-    module = ModuleType("datetime")
-    vars(module).update({**vars(dt), "datetime": _DATETIME, "date": _DATE})
     # Code may have imported a clock under any name, so replace by identity and not by name.
-    real = {name: getattr(time, name) for name in _OF_TIME}
-    instead: dict[int, Any] = {id(each): _by_clock(name, each) for name, each in real.items()}
-    instead |= {id(dt): module, id(dt.datetime): _DATETIME, id(dt.date): _DATE}
+    instead = {id(real): stand_in for real, stand_in in _STAND_INS.items()}
     changes = [
         (known, name, value)
         for known in (vars(time), *namespaces)
