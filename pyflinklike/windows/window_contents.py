@@ -270,7 +270,7 @@ class _StoredFold(StoredContents):
 
     def __init__(self, state: Any, contents: Aggregated | Reduced) -> None:
         super().__init__(state, contents)
-        self._fold_stored = None
+        self._fold_stored: Callable[[Sequence[Any]], Any] | None = None
         if isinstance(contents, Aggregated):
             self._fold: Callable[[Any, Any], Any] = contents.function.add
         else:
