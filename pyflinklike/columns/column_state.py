@@ -264,9 +264,7 @@ class ColumnMapState(StateOfBatch):
             is_shown = self._ttl.read(places, self._batch.latest[codes])
             codes, places = codes[is_shown], places[is_shown]
         self._refuse_nulls(places, "items()", "read the entries with at(...).arrow()")
-        return ColumnMapItems(
-            codes, columns.entries.user_keys(places), columns.values.take(places)
-        )
+        return ColumnMapItems(codes, columns.entries.user_keys(places), columns.values.take(places))
 
     def is_empty(self) -> np.ndarray[Any, Any]:
         """Return which keys have no entry, as bools in NumPy; expired but stored entries count.

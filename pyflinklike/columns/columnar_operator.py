@@ -595,9 +595,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
             if ttl.sweeps_every_record:
                 self.before_every_call.append(ttl.sweep_some)
         parts = (descriptor.name, table, column, self.batch, ttl)
-        state: Any = (
-            ColumnState(*parts) if user_keys is None else ColumnMapState(user_keys, *parts)
-        )
+        state: Any = ColumnState(*parts) if user_keys is None else ColumnMapState(user_keys, *parts)
         made = Assembled(type(descriptor), descriptor._declaration(), state, ttl, table)
         self.assembled[spec.name] = made
         self._on_table(spec)

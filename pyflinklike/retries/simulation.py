@@ -22,7 +22,6 @@ If the results differ, the history is shortened as long as a difference remains,
 that change one thing each look for the cause (`_Check._find_causes`).
 """
 
-
 from __future__ import annotations
 
 import atexit
@@ -650,7 +649,10 @@ class _Check:
                     at += size
             size //= 2
         causes = self._find_causes(plan) or [_CUTS if is_cut else _NONE]
-        history = ["Shortest history that was found:", *_describe_plan(plan, is_disturbed=not is_cut)]
+        history = [
+            "Shortest history that was found:",
+            *_describe_plan(plan, is_disturbed=not is_cut),
+        ]
         return self._message(seed, _CUT if is_cut else _RETRIED, what, causes, history)
 
     def _message(
@@ -752,7 +754,6 @@ class _Check:
             for each in taken:
                 cloudpickle.unregister_pickle_by_value(each)
         return dumps((self.subject, plans))
-
 
 
 # Causes

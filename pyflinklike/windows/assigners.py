@@ -282,7 +282,7 @@ class _AlignedWindows(_TimeWindows[T]):
 
     def _windows(
         self,
-        element: T | None,  # noqa: ARG002 - sessions need it
+        element: T | None,
         time: int,
     ) -> Sequence[TimeWindow]:
         """Return the windows that hold a time, newest first; in a gap, none."""

@@ -220,7 +220,7 @@ class StoredContents:
         """Store prepared contents under the current key and window."""
         self._add, self._are_stored = state.add, contents.type_info.are_stored
 
-    def add(self, value: Any, timestamp: int | None) -> None:  # noqa: ARG002 - evictors need it
+    def add(self, value: Any, timestamp: int | None) -> None:
         """Add an element with its event time in ms."""
         self._add(value)
 
