@@ -11,6 +11,7 @@ from pyflinklike._exports import export_public, lazily
 from pyflinklike.errors import RequirementError
 
 try:
+    import pyflinklike.columns.function_kind  # noqa: F401  registers the kind
     from pyflinklike.columns.column_state import (
         ColumnMapEntries,
         ColumnMapItems,

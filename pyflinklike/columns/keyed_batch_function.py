@@ -4,9 +4,6 @@
 A `KeyedBatchFunction` is a `KeyedProcessFunction` written over columns: it gets the same records in
 the same order and has the same state on the same checkpoint, but runs no Python per record.  Each can
 continue from the state of the other.
-
-The core knows no columns.  The end of this module registers the kind of these functions, so the entry
-exists before any such function.
 """
 
 from __future__ import annotations
@@ -15,9 +12,6 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from pyflinklike._clock import TimeDomain
-from pyflinklike._runtime.assembly import FunctionKind, OperatorAssembly, OperatorDeclaration
-from pyflinklike._runtime.failure_snapshot import BATCHES
-from pyflinklike._runtime.function_kinds import register
 from pyflinklike.columns.column_state import ColumnMapState, ColumnState
 from pyflinklike.columns.keyed_batch import KeyedBatch
 from pyflinklike.functions.contexts import RuntimeContext
@@ -222,40 +216,3 @@ class ColumnTimerService(ABC):
     @abstractmethod
     def list_processing_time_timers(self) -> tuple[Any, Any]:
         """Return the processing-time timers of the batch's keys, as `list_event_time_timers`."""
-
-
-# The kind of these functions
-
-
-def _assembly(declared: OperatorDeclaration, kind: FunctionKind) -> OperatorAssembly:
-    # Imported late: only a task needs the operator.
-    from pyflinklike.columns.columnar_operator import ColumnarAssembly
-
-    return ColumnarAssembly(declared, kind)
-
-
-def _make_harness(*arguments: Any, **options: Any) -> Any:
-    # Imported late: a worker of Spark needs no harness.
-    from pyflinklike.columns.batch_harness import KeyedBatchHarness
-
-    return KeyedBatchHarness(*arguments, **options)
-
-
-def _on_spark(plan: Any) -> Any:
-    # Imported late, because a host without Spark has functions of batches, too.
-    from pyflinklike.columns.columnar_layout import in_columns
-
-    return in_columns(plan)
-
-
-register(
-    FunctionKind(
-        inputs=BATCHES,
-        harness="KeyedBatchHarness",
-        make_harness=_make_harness,
-        has_process=True,
-        assembly=_assembly,
-        on_spark=_on_spark,
-    ),
-    KeyedBatchFunction,
-)

@@ -219,7 +219,7 @@ def _at_its_time(real: Callable[..., Any]) -> Callable[..., Any]:
 
 _DATETIME_MODULE: Final = ModuleType("datetime")
 vars(_DATETIME_MODULE).update({**vars(dt), "datetime": _DATETIME, "date": _DATE})
-_STAND_INS: Final = {
+_STAND_INS: Final[dict[Any, Any]] = {
     dt: _DATETIME_MODULE,
     dt.datetime: _DATETIME,
     dt.date: _DATE,
