@@ -528,7 +528,7 @@ class BatchRows:
 
         Args:
             what: The subject of messages, such as "timers".
-            remedy: What to do instead of an access outside.
+            remedy: The way to access them, for the message of an access outside.
 
         Raises:
             StateAccessError: No call is running.

@@ -122,7 +122,7 @@ def check_mask(where: Any, count: int, what: str, each: str) -> Any:
         where: The `where` of a user.
         count: How many keys or times there are.
         what: The subject of messages.
-        each: What a bool stands for, for messages: "keys" or "times".
+        each: The name of the things chosen, for messages: "keys" or "times".
 
     Raises:
         StateValueError: It does not have one bool for each.
