@@ -9,7 +9,6 @@ other keyed functions: loading, commits, compaction, cleanup, the nonce.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from typing import Any, NoReturn
 
 import attrs
@@ -123,10 +122,7 @@ class ColumnarAssembly(OperatorAssembly):
         on_error = self.declared.on_error
         if on_error is None:
             return None
-        names, failure_snapshots = tuple(name for name, _ in self.task.key_columns), None
-        if on_error.snapshot_bytes:
-            writer = self._make_failure_snapshot_writer(on_error.snapshot_bytes)
-            failure_snapshots = BatchFailureSnapshots(writer, self.timers.queues, self.assembled)
+        most, names = on_error.snapshot_bytes, tuple(name for name, _ in self.task.key_columns)
         guard = BatchFailureIsolation(
             on_error,
             self.clock,
@@ -136,7 +132,8 @@ class ColumnarAssembly(OperatorAssembly):
             backend=self.backend,
             outputs=self.rows,
             assembled=self.assembled,
-            failure_snapshots=failure_snapshots,
+            queues=self.timers.queues,
+            writer=self._make_failure_snapshot_writer(most) if most else None,
         )
         self._begin_guard(guard)
         return guard
@@ -382,66 +379,18 @@ class ColumnarInvoker(FunctionInvoker):
 _ARROW_TYPES = {name: kind.arrow_type for name, kind in LETTER_FIELDS}
 
 
-class BatchFailureSnapshots:
-    """Makes failure snapshots for the records and timers of a function of batches.
-
-    A failure snapshot has the contents of all states and timers of its key.
-
-    Args:
-        writer: Writes the parts of a snapshot as bytes.
-        queues: The timers of both domains.
-        assembled: The states by name; functions may declare more of them later.
-    """
-
-    def __init__(
-        self,
-        writer: FailureSnapshotWriter,
-        queues: Sequence[ColumnTimerQueue],
-        assembled: Mapping[str, Assembled[Any]],
-    ) -> None:
-        self._writer = writer
-        self._queues = queues
-        self._assembled = assembled
-
-    def make(self, called: Called, rows: Any) -> bytes | None:
-        """Return the failure snapshot of a call that was undone.
-
-        Args:
-            called: The call, of one record or timer.
-            rows: The row of its key.
-
-        Returns:
-            The bytes; None if they would be too large, or if a column of the record cannot be
-            written.
-        """
-        form, element = "", b""
-        if called.kind == ELEMENT:
-            record = write_record(called.given)
-            if record is None:
-                return None
-            form, element = "arrow", record
-        key_type = self._writer.key_type
-        holders: list[Any] = [*self._assembled.values(), *self._queues]
-        contents = [(each.table.spec, each.table.contents_of(rows)) for each in holders]
-        try:
-            tables = [
-                (spec, [*chain.from_iterable(encode_columns(each, key_type) for each in some)])
-                for spec, some in contents
-            ]
-        except StateValueError:  # an entry is larger than a segment can be
-            return None
-        return self._writer.write(called, form, element, tables)
-
-
 class BatchFailureIsolation(DeadLetterWriter):
     """Makes dead letters of records and timers of a function of batches.
+
+    The failure snapshot of a letter has the contents of all states and timers of its key.
 
     Args:
         *common: The arguments of a `DeadLetterWriter`.
         backend: Undoes the changes of a call in states and timers.
         outputs: Gathers the outputs of the function.
         assembled: The states by name; functions may declare more of them later.
-        failure_snapshots: Makes the failure snapshots of letters; None for letters without one.
+        queues: The timers of both domains.
+        writer: Writes the failure snapshots of letters; None for letters without one.
     """
 
     def __init__(
@@ -450,13 +399,15 @@ class BatchFailureIsolation(DeadLetterWriter):
         backend: Any,
         outputs: ColumnOutputs,
         assembled: Mapping[str, Assembled[Any]],
-        failure_snapshots: BatchFailureSnapshots | None,
+        queues: Sequence[ColumnTimerQueue],
+        writer: FailureSnapshotWriter | None,
     ) -> None:
         super().__init__(*common)
         self._backend = backend
         self._outputs = outputs
         self._assembled = assembled
-        self._failure_snapshots = failure_snapshots
+        self._queues = queues
+        self._writer = writer
         self._marks: tuple[int, Mapping[str, int]] = (0, {})
         self._expired: list[tuple[Any, int]] = []
 
@@ -513,14 +464,42 @@ class BatchFailureIsolation(DeadLetterWriter):
         """
         self._count(message)
         time = None if called.timestamp == MIN_WATERMARK else called.timestamp
-        failure_snapshot = (
-            None if self._failure_snapshots is None else self._failure_snapshots.make(called, rows)
-        )
-        values = (*self._facts(error, method, subject, time), failure_snapshot)
+        values = (*self._facts(error, method, subject, time), self._snapshot(called, rows))
         columns = dict(zip(self._key_names, keys.columns))
         for (name, kind), value in zip(_ARROW_TYPES.items(), values):
             columns[name] = pa.array([value], kind)
         self._outputs.emit_side_columns(self.letters.tag, pa.RecordBatch.from_pydict(columns))
+
+    def _snapshot(self, called: Called, rows: Any) -> bytes | None:
+        """Return the failure snapshot of a call that was undone.
+
+        Args:
+            called: The call, of one record or timer.
+            rows: The row of its key.
+
+        Returns:
+            The bytes; None if letters have none, if they would be too large, or if a column of the
+            record cannot be written.
+        """
+        writer = self._writer
+        if writer is None:
+            return None
+        form, element = "", b""
+        if called.kind == ELEMENT:
+            record = write_record(called.given)
+            if record is None:
+                return None
+            form, element = "arrow", record
+        holders: list[Any] = [*self._assembled.values(), *self._queues]
+        contents = [(each.table.spec, each.table.contents_of(rows)) for each in holders]
+        try:
+            tables = [
+                (spec, [part for each in some for part in encode_columns(each, writer.key_type)])
+                for spec, some in contents
+            ]
+        except StateValueError:  # an entry is larger than a segment can be
+            return None
+        return writer.write(called, form, element, tables)
 
 
 def has_on_timers(function: Any) -> bool:
