@@ -202,7 +202,7 @@ FIRE_AND_PURGE = TriggerResult.FIRE_AND_PURGE
 
 
 class CalmTrigger(Trigger[T, W]):
-    """A base for triggers that override only some methods."""
+    """A base for our own triggers, which compare by their settings and override only some methods."""
 
     def on_element(
         self, element: T, timestamp: int | None, window: W, ctx: Trigger.TriggerContext
@@ -351,7 +351,7 @@ class CountTrigger(CalmTrigger[T, W]):
         ctx.get_partitioned_state(self._COUNT).clear()
 
 
-class PurgingTrigger(Trigger[T, W]):
+class PurgingTrigger(CalmTrigger[T, W]):
     """A trigger that fires as another one does, and then drops the contents.
 
     Args:
@@ -405,15 +405,6 @@ class PurgingTrigger(Trigger[T, W]):
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
         """Let the nested trigger clear its timers and state."""
         self.nested_trigger.clear(window, ctx)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PurgingTrigger) and self.nested_trigger == other.nested_trigger
-
-    def __hash__(self) -> int:
-        return hash((PurgingTrigger, self.nested_trigger))
-
-    def __repr__(self) -> str:
-        return f"PurgingTrigger({self.nested_trigger!r})"
 
 
 def _add_purge(result: TriggerResult) -> TriggerResult:
