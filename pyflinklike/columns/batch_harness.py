@@ -103,7 +103,7 @@ class KeyedBatchHarness(OperatorHarness):
 
         Args:
             columns: A mapping from names to lists, NumPy or Arrow arrays, an Arrow record batch or
-                table, or a pandas DataFrame.
+                table, or a DataFrame of pandas or Polars.
 
         Returns:
             The main outputs of this call.
