@@ -10,7 +10,7 @@ even in the hour that comes twice in autumn or after a restart in another time z
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 import pyarrow as pa
@@ -22,6 +22,7 @@ from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.spark._wire.schema import arrow_type, ddl_type
 from pyflinklike.types import RowTypeInfo, TypeInformation, Types
 from pyflinklike.types.arrow_rows import to_python
+from pyflinklike.types.column_types import StoredColumnTypeInfo
 from pyflinklike.types.conversions import Writer, type_of_column, writer_of
 from pyflinklike.types.row import row_class
 from pyflinklike.types.time_types import LocalTimeTypeInfo
@@ -87,7 +88,7 @@ def _type_of(kind: st.DataType, time_zone: str) -> TypeInformation:
 
 
 @attrs.frozen(repr=False)
-class ColumnTypeInfo(TypeInformation):
+class ColumnTypeInfo(StoredColumnTypeInfo):
     """The type of a column's values as a function sees them.
 
     Args:
@@ -96,10 +97,6 @@ class ColumnTypeInfo(TypeInformation):
         time_zone: The zone in which a function sees instants.  It is not written to state.
     """
 
-    accepts_none: ClassVar[bool] = True
-
-    kind: str
-    arrow_type: pa.DataType = attrs.field(eq=False)
     time_zone: str = attrs.field(eq=False)
     _of_values: TypeInformation | None = attrs.field(init=False, eq=False)
     _writer: Writer = attrs.field(init=False, eq=False)
@@ -175,12 +172,6 @@ class ColumnTypeInfo(TypeInformation):
         if self.is_identity:
             return values
         return [_change(value, self.arrow_type, _FREEZE) for value in values]
-
-    def _takes(self) -> str:
-        return f"what a column of type {self.kind} holds"
-
-    def __repr__(self) -> str:
-        return f"ColumnTypeInfo({self.kind})"
 
 
 @attrs.frozen

@@ -13,8 +13,8 @@ from pyflinklike._clock import MAX_WATERMARK
 from pyflinklike._messages import short_repr, shown_message
 from pyflinklike._type_vars import Unpack
 from pyflinklike.backends.state_backend import StateBackend
-from pyflinklike.columns.columnar_records import ColumnReader
-from pyflinklike.columns.keyed_batch import KeyReader, frozen_keys
+from pyflinklike.columns.columnar_records import ColumnReader, arrow_batch
+from pyflinklike.columns.keyed_batch import KeyReader
 from pyflinklike.columns.keyed_batch_function import KeyedBatchFunction
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.testing.operator_harness import (
@@ -27,7 +27,7 @@ from pyflinklike.testing.operator_harness import (
     with_options,
 )
 
-__all__ = ["KeyedBatchHarness"]
+__all__ = ["KeyedBatchHarness", "batch_of"]
 
 
 class KeyedBatchHarness(OperatorHarness):
@@ -66,9 +66,7 @@ class KeyedBatchHarness(OperatorHarness):
 
     def _read_by(self, names: tuple[str, ...], time: str | None) -> None:
         """Read records by these key columns and this event time from now on."""
-        key_type = self._key_type
-        reader = KeyReader(names, key_type, lambda columns: frozen_keys(key_type, columns))
-        self._reader = ColumnReader(reader, time)
+        self._reader = ColumnReader(KeyReader(names, self._key_type), time)
 
     @classmethod
     def of_failure(
@@ -105,7 +103,7 @@ class KeyedBatchHarness(OperatorHarness):
 
         Args:
             columns: A mapping from names to lists, NumPy or Arrow arrays, an Arrow record batch or
-                table, or a pandas DataFrame.
+                table, or a DataFrame of pandas or Polars.
 
         Returns:
             The main outputs of this call.
@@ -143,7 +141,7 @@ class KeyedBatchHarness(OperatorHarness):
         return sum(sum(map(len, encode_columns(each, key_type))) for each in contents)
 
     def _check(self, columns: Any) -> pa.RecordBatch:
-        records = _batch_of(columns)
+        records = batch_of(columns)
         names = records.schema.names
         wanted = (*self._reader.key_columns, self._reader.event_time)
         for name in wanted:
@@ -157,22 +155,22 @@ def _table(batches: list[pa.RecordBatch]) -> pa.Table:
     return pa.Table.from_batches(batches) if batches else pa.table({})
 
 
-def _batch_of(columns: Any) -> pa.RecordBatch:
+def batch_of(columns: Any) -> pa.RecordBatch:
+    """Return records as one batch.
+
+    Raises:
+        DeclarationTypeError: They are not columns.
+        StateValueError: The columns are not of Arrow's types.
+    """
     try:
-        if isinstance(columns, Mapping):
-            columns = pa.table(dict(columns))
-        elif hasattr(columns, "iloc"):  # pandas
-            columns = pa.Table.from_pandas(columns, preserve_index=False)
+        batch = arrow_batch(pa.table(dict(columns)) if isinstance(columns, Mapping) else columns)
     except (pa.ArrowException, TypeError, ValueError) as error:
         msg = f"records must be columns of Arrow's types, got {shown_message(error)}"
         raise StateValueError(msg) from error
-    if isinstance(columns, pa.RecordBatch):
-        return columns
-    if not isinstance(columns, pa.Table):
+    if batch is None:
         msg = (
-            f"process_batch takes a mapping, an Arrow batch or table, or a pandas DataFrame, got "
+            "records are a mapping of columns, an Arrow batch or table, or a DataFrame, got "
             f"{short_repr(columns)}; for example {{'user': ['ann'], 'amount': [3]}}"
         )
         raise DeclarationTypeError(msg)
-    batches = columns.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=columns.schema)
+    return batch

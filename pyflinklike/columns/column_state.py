@@ -13,19 +13,22 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from pyflinklike._messages import short_repr
-from pyflinklike.columns.arrays import check_codes, plain_array
 from pyflinklike.columns.column_tables import BatchRows, ColumnTable, MapTable, TtlColumns
 from pyflinklike.columns.keyed_batch import Groups, number_values
-from pyflinklike.columns.value_columns import ValueColumn, value_column
-from pyflinklike.errors import DeclarationTypeError, StateAccessError, StateValueError
+from pyflinklike.columns.value_columns import (
+    ValueColumn,
+    check_codes,
+    check_mask,
+    value_column,
+)
+from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
 
 __all__ = ["ColumnMapEntries", "ColumnMapItems", "ColumnMapState", "ColumnState", "user_key_column"]
 
 
-class EntryColumns:
-    """One entry for each key of a batch, or for each pair of key and user key.
+class StateOfBatch:
+    """A state of the keys of a batch, for the time of a call.
 
     Args:
         name: The name of the state, for messages.
@@ -49,6 +52,36 @@ class EntryColumns:
         self._batch = batch
         self._ttl = ttl
 
+    def _which(self, where: Any) -> Any:
+        """Return the numbers of the chosen keys in the batch, or of the chosen pairs.
+
+        Args:
+            where: A bool for each, or None for all.
+
+        Raises:
+            StateAccessError: No call is running.
+            StateValueError: `where` is not such a mask.
+        """
+        what = f"state {self.name!r}"
+        rows = self._batch.of_call(
+            what, "obtain it in open(), and read and write it in process_batch()"
+        )
+        if where is None:
+            return np.arange(len(rows))
+        return np.flatnonzero(check_mask(where, len(rows), what, "keys"))
+
+    def _refuse_nulls(self, rows: Any, method: str, instead: str) -> None:
+        if self._table.columns.values.has_nulls(rows):
+            msg = (
+                f"state {self.name!r}: {method} returns NumPy columns, which have no nulls, got a "
+                f"value with a null; {instead}"
+            )
+            raise StateValueError(msg)
+
+
+class EntryColumns(StateOfBatch):
+    """One entry for each key of a batch, or for each pair of key and user key."""
+
     def get(self, default: Any = None, where: Any = None) -> Any:
         """Return the value of each key.
 
@@ -70,8 +103,8 @@ class EntryColumns:
         """
         is_there = self._read(where)
         rows = self._batch.rows
-        self._refuse_nulls(rows[is_there])
-        return self._column.show(self._table.values(rows), is_there, default)
+        self._refuse_nulls(rows[is_there], "get()", "read it with arrow()")
+        return self._column.show(self._table.columns.values.take(rows), is_there, default)
 
     def arrow(self, where: Any = None) -> pa.Array:
         """Return the value of each key as an Arrow array of the state's type, or null.
@@ -83,7 +116,7 @@ class EntryColumns:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
         """
         is_there = self._read(where)
-        return self._table.arrow(self._batch.rows, is_there)
+        return self._table.columns.values.to_arrow(self._batch.rows, is_there)
 
     def exists(self, where: Any = None) -> np.ndarray[Any, Any]:
         """Return which keys have a value, as `get` would find it: a NumPy array of bools.
@@ -127,23 +160,11 @@ class EntryColumns:
         which = self._which(where)
         is_there = np.zeros(len(self._batch.rows), bool)
         if self._ttl is None:
-            is_there[which] = self._table.present(self._batch.rows[which])
+            is_there[which] = self._table.columns.present[self._batch.rows[which]]
         else:
             self._ttl.sweep_some()
             is_there[which] = self._ttl.read(self._batch.rows[which], self._batch.latest[which])
         return is_there
-
-    def _which(self, where: Any) -> Any:
-        """Return the numbers of the chosen keys in the batch."""
-        return _chosen(self.name, self._batch.rows, where)
-
-    def _refuse_nulls(self, rows: Any) -> None:
-        if self._table.has_nulls(rows):
-            msg = (
-                f"state {self.name!r}: get() returns NumPy columns, which have no nulls, got a "
-                "value with a null; read it with arrow()"
-            )
-            raise StateValueError(msg)
 
 
 class ColumnState(EntryColumns):
@@ -170,7 +191,7 @@ class ColumnState(EntryColumns):
         self._remove(where)
 
 
-class ColumnMapState:
+class ColumnMapState(StateOfBatch):
     """A map for each key of the batch, read and written as columns.
 
     A `KeyedProcessFunction` on the same checkpoint finds the same state with `get_map_state` and
@@ -180,29 +201,15 @@ class ColumnMapState:
         counts.put(counts.get(0) + counts.groups.counts)
 
     Args:
-        name: The name of the state, for messages.
-        table: The entries of the maps.
         user_keys: Checks the user keys of a call.
-        column: Checks values, and shows them to the function.
-        batch: The rows of the batch's keys.
-        ttl: Judges and stamps entries; None without a TTL.
+        parts: The arguments of a `ColumnState`, in its order.
     """
 
-    def __init__(
-        self,
-        name: str,
-        table: MapTable,
-        user_keys: ValueColumn,
-        column: ValueColumn,
-        batch: BatchRows,
-        ttl: TtlColumns | None = None,
-    ) -> None:
-        self.name = name
-        self._table = table
+    _table: MapTable
+
+    def __init__(self, user_keys: ValueColumn, *parts: Any) -> None:
+        super().__init__(*parts)
         self._user_keys = user_keys
-        self._column = column
-        self._batch = batch
-        self._ttl = ttl
 
     def at(self, user_keys: Any, codes: Any = None) -> ColumnMapEntries:
         """Return the entries under user keys.
@@ -218,7 +225,7 @@ class ColumnMapState:
             StateValueError: A user key does not fit the type, there are too few or too many of
                 them, or a code is no group of the batch.
         """
-        _chosen(self.name, self._batch.rows, None)
+        self._which(None)  # refuses an access outside of a call
         owners = self._batch.codes
         if codes is not None:
             owners = check_codes(codes, len(self._batch.rows), f"state {self.name!r}")
@@ -246,20 +253,18 @@ class ColumnMapState:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
             StateValueError: A value is null, which NumPy cannot show.
         """
-        which = _chosen(self.name, self._batch.rows, where)
+        which, columns = self._which(where), self._table.columns
         codes, places = self._table.places_of(self._batch.rows[which])
         codes = which[codes]
         if self._ttl is not None:
             self._ttl.sweep_some()
             # The sweep may have removed some of these entries.
-            alive = self._table.present(places)
+            alive = columns.present[places]
             codes, places = codes[alive], places[alive]
             is_shown = self._ttl.read(places, self._batch.latest[codes])
             codes, places = codes[is_shown], places[is_shown]
-        self._refuse_nulls(places)
-        return ColumnMapItems(
-            codes, self._table.entries.user_keys(places), self._table.values(places)
-        )
+        self._refuse_nulls(places, "items()", "read the entries with at(...).arrow()")
+        return ColumnMapItems(codes, columns.entries.user_keys(places), columns.values.take(places))
 
     def is_empty(self) -> np.ndarray[Any, Any]:
         """Return which keys have no entry, as bools in NumPy; expired but stored entries count.
@@ -267,8 +272,7 @@ class ColumnMapState:
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
         """
-        which = _chosen(self.name, self._batch.rows, None)
-        empty = np.ones(len(which), bool)
+        empty = np.ones(len(self._which(None)), bool)
         empty[self._table.places_of(self._batch.rows)[0]] = False
         return empty
 
@@ -281,15 +285,7 @@ class ColumnMapState:
         Raises:
             StateAccessError: It was called outside `process_batch` and `on_timers`.
         """
-        self._table.clear(self._batch.rows[_chosen(self.name, self._batch.rows, where)])
-
-    def _refuse_nulls(self, places: Any) -> None:
-        if self._table.has_nulls(places):
-            msg = (
-                f"state {self.name!r}: items() returns NumPy columns, which have no nulls, got a "
-                "value with a null; read the entries with at(...).arrow()"
-            )
-            raise StateValueError(msg)
+        self._table.clear(self._batch.rows[self._which(where)])
 
 
 class ColumnMapEntries(EntryColumns):
@@ -339,38 +335,6 @@ class ColumnMapItems:
     def __len__(self) -> int:
         """Return the number of entries."""
         return len(self.codes)
-
-
-def _chosen(name: str, rows: Any, where: Any) -> Any:
-    """Return the numbers of the chosen rows of a batch.
-
-    Args:
-        name: The name of the state, for messages.
-        rows: The rows of the batch's keys; None between calls.
-        where: A bool for each row, or None for all.
-
-    Raises:
-        StateAccessError: No call is running.
-        StateValueError: `where` is not such a mask.
-    """
-    if rows is None:
-        msg = (
-            f"state {name!r} can be used while process_batch or on_timers runs, got an access "
-            "outside; obtain it in open(), and read and write it in process_batch()"
-        )
-        raise StateAccessError(msg)
-    if where is None:
-        return np.arange(len(rows))
-    mask = plain_array(where, f"state {name!r}: where")
-    if mask.dtype != bool or mask.shape != rows.shape:
-        msg = (
-            f"state {name!r}: where takes a bool for each of the batch's {len(rows)} "
-            f"keys, got {mask.dtype} of shape {mask.shape} {short_repr(mask[:3].tolist())}"
-            if mask.ndim
-            else f"state {name!r}: where takes a bool for each key, got {short_repr(where)}"
-        )
-        raise StateValueError(msg)
-    return np.flatnonzero(mask)
 
 
 def _take(values: Any, which: Any) -> Any:

@@ -7,26 +7,49 @@ has many entries per key, such as a map or timers, its columns are by place: eac
 user key has a place.
 
 A state sees the columns of a key group through a `ColumnTable`.  The table points at one key group at
-a time, as the tables of any backend do.
+a time, as the tables of any backend do.  The backend is the heap backend with this kind of table;
+timers are in such tables, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
+from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._clock import Clock
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.backends.heap.keyed_heap import HeapKeyedStateBackend
 from pyflinklike.columns.key_index import EntryIndex, KeyIndex
 from pyflinklike.columns.vectors import NoVector, Vector, grown, vector_of
-from pyflinklike.state.table import CLEAR, DELETE, PUT, ColumnChanges, Shape, TableSpec
+from pyflinklike.errors import DeclarationValueError, StateAccessError
+from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import (
+    CLEAR,
+    DELETE,
+    PUT,
+    RESERVED_PREFIX,
+    Changes,
+    ColumnChanges,
+    Shape,
+    TableSpec,
+)
 from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.state.ttl_rules import TtlRules
 
-__all__ = ["BatchRows", "ColumnTable", "KeyGroupColumns", "MapTable", "TtlColumns"]
+__all__ = [
+    "BatchRows",
+    "ColumnTable",
+    "ColumnarStateBackend",
+    "KeyGroupColumns",
+    "MapTable",
+    "TtlColumns",
+    "check_columnar",
+]
 
 
 class ColumnTable:
@@ -41,37 +64,22 @@ class ColumnTable:
 
     def __init__(self, spec: TableSpec) -> None:
         self.spec = spec
-        self._columns = Columns(spec, vector_of(pa.int64()))
+        self.columns = Columns(spec, vector_of(pa.int64()))
+        """The columns of the current key group."""
         self.undo_log: list[Callable[[], None]] | None = None
         """Functions that undo the changes of a call, in order; None if no call may be undone."""
 
     def point_at(self, group: KeyGroupColumns) -> None:
         """Look into the columns of a key group from now on."""
         self._group = group
-        self._columns = group.of(self.spec)
+        self.columns = group.of(self.spec)
 
     # By row
-
-    def present(self, rows: Any) -> Any:
-        """Return which of the rows have an entry."""
-        return self._columns.present[rows]
-
-    def stamps(self, rows: Any) -> Any:
-        """Return the stamps of rows in ms; any number for a row without an entry."""
-        return self._columns.stamps[rows]
-
-    def values(self, rows: Any) -> Any:
-        """Return the values of rows; any value for a row without an entry."""
-        return self._columns.values.take(rows)
-
-    def arrow(self, rows: Any, present: Any) -> Any:
-        """Return the values of rows as an Arrow array, null where not present."""
-        return self._columns.values.to_arrow(rows, present)
 
     def put(self, rows: Any, values: Any, stamps: Any = None) -> None:
         """Store entries.  No row may come twice."""
         self._remember(rows)
-        columns = self._columns
+        columns = self.columns
         columns.values.put(rows, values)
         columns.count += len(rows) - int(columns.present[rows].sum())
         columns.present[rows] = True
@@ -82,12 +90,12 @@ class ColumnTable:
     def restamp(self, rows: Any, stamps: Any) -> None:
         """Give entries other stamps."""
         self._remember(rows)
-        self._columns.stamps[rows] = stamps
-        self._columns.dirty[rows] = True
+        self.columns.stamps[rows] = stamps
+        self.columns.dirty[rows] = True
 
     def remove(self, rows: Any) -> None:
         """Remove entries.  Rows without one stay as they are."""
-        columns = self._columns
+        columns = self.columns
         rows = rows[columns.present[rows]]
         self._remember(rows)
         columns.count -= len(rows)
@@ -98,7 +106,7 @@ class ColumnTable:
         """Note how to undo a change of rows that is about to happen, if a call may fail."""
         if self.undo_log is None or not len(rows):
             return
-        columns = self._columns
+        columns = self.columns
         # Indexing with an array copies, so these are the contents before the change.
         present, dirty, count = columns.present[rows], columns.dirty[rows], columns.count
         there = rows[present]
@@ -115,28 +123,24 @@ class ColumnTable:
 
     def next_rows(self, count: int) -> Any:
         """Return the next rows with an entry for a sweep, which begins anew at the end."""
-        columns, end = self._columns, self._size()
+        columns, end = self.columns, self._size()
         first = columns.cursor if columns.cursor < end else 0
         columns.cursor = min(first + count, end)
         return first + np.flatnonzero(columns.present[first : columns.cursor])
 
     def all_rows(self) -> Any:
         """Return every row with an entry."""
-        return np.flatnonzero(self._columns.present[: self._size()])
+        return np.flatnonzero(self.columns.present[: self._size()])
 
     def count(self) -> int:
         """Return how many entries the key group holds."""
-        return self._columns.count
-
-    def has_nulls(self, rows: Any) -> bool:
-        """Return whether a value of these rows has a null, which NumPy cannot show."""
-        return self._columns.values.has_nulls(rows)
+        return self.columns.count
 
     # These work by row of keys; a state of many entries per key overrides them
 
     def _size(self) -> int:
         """Return the number of rows."""
-        return self._group.index.count
+        return self.columns.size(self._group.index)
 
     def _rows_to_restore(self, changes: ColumnChanges) -> Any:
         return self._group.rows_of(changes.keys)
@@ -149,17 +153,17 @@ class ColumnTable:
 
     def _find_entries(self, rows: Any) -> Any:
         """Return the rows or places of the entries of keys."""
-        return rows[self._columns.present[rows]]
+        return rows[self.columns.present[rows]]
 
     # For the log
 
     def discard(self) -> None:
         """Forget that anything changed."""
-        self._columns.dirty[:] = False
+        self.columns.dirty[:] = False
 
     def drain(self) -> list[ColumnChanges]:
         """Return what changed since the last drain.  The changes count as drained."""
-        dirty = self._columns.dirty
+        dirty = self.columns.dirty
         rows = np.flatnonzero(dirty)
         if not len(rows):
             return []
@@ -179,7 +183,7 @@ class ColumnTable:
         """Apply entries that are restored.  They do not count as changed."""
         if not len(changes):
             return
-        columns = self._columns
+        columns = self.columns
         rows = self._rows_to_restore(changes)
         columns.values.put(rows, changes.values)
         columns.present[rows] = True if changes.operations is None else changes.operations == PUT
@@ -191,13 +195,13 @@ class ColumnTable:
     def _portions(self, rows: Any) -> list[ColumnChanges]:
         """Split entries into portions that Arrow can hold: its columns of strings end at 2 GiB."""
         # An average, because the exact size of each row would cost a pass over all of them.
-        each = (self._columns.nbytes + self._group.index.nbytes) // max(self._size(), 1)
+        each = (self.columns.nbytes + self._group.index.nbytes) // max(self._size(), 1)
         count = 1 + len(rows) * each // self.portion_bytes
         parts = [rows] if count == 1 else np.array_split(rows, count)
         return [self._changes(some) for some in parts]
 
     def _changes(self, rows: Any) -> ColumnChanges:
-        columns = self._columns
+        columns = self.columns
         present = columns.present[rows]
         whole = bool(present.all())
         shown = None if whole else present
@@ -218,22 +222,12 @@ class MapTable(ColumnTable):
         spec: The declaration of the state, whose entries have user keys.
     """
 
-    _columns: MapColumns
-
-    def point_at(self, group: KeyGroupColumns) -> None:
-        """Look into the columns of a key group from now on."""
-        super().point_at(group)
-        assert isinstance(self._columns, MapColumns)
+    columns: MapColumns
 
     @property
     def entries(self) -> EntryIndex:
         """The places of the current key group."""
-        return self._columns.entries
-
-    @property
-    def columns(self) -> MapColumns:
-        """The columns of the current key group."""
-        return self._columns
+        return self.columns.entries
 
     def places(self, rows: Any, user_keys: Any) -> Any:
         """Return the place of each pair; a pair that is new gets a new place.
@@ -242,8 +236,8 @@ class MapTable(ColumnTable):
             rows: The row of each pair's key.
             user_keys: The user key of each pair, as an Arrow column.
         """
-        places = self._columns.entries.add(rows, user_keys)
-        self._columns.reserve(self._columns.entries.count)
+        places = self.entries.add(rows, user_keys)
+        self.columns.reserve(self.entries.count)
         return places
 
     def places_of(self, rows: Any) -> tuple[Any, Any]:
@@ -252,13 +246,13 @@ class MapTable(ColumnTable):
         Returns:
             For each place the number of its row in `rows`, ascending; and the places.
         """
-        which, places = self._columns.entries.of(rows)
-        present = self._columns.present[places]
+        which, places = self.entries.of(rows)
+        present = self.columns.present[places]
         return which[present], places[present]
 
     def clear(self, rows: Any) -> None:
         """Remove all entries of rows of keys."""
-        columns = self._columns
+        columns = self.columns
         which, places = self.places_of(rows)
         if not len(places):
             return
@@ -275,17 +269,14 @@ class MapTable(ColumnTable):
 
     # By place instead of by row
 
-    def _size(self) -> int:
-        return self._columns.entries.count
-
     def _rows_to_restore(self, changes: ColumnChanges) -> Any:
         return self.places(self._group.rows_of(changes.keys), changes.user_keys)
 
     def _keys(self, rows: Any) -> Any:
-        return self._group.index.keys(self._columns.entries.rows(rows))
+        return self._group.index.keys(self.entries.rows(rows))
 
     def _user_keys(self, rows: Any) -> Any:
-        return self._columns.entries.arrow_user_keys(rows)
+        return self.entries.arrow_user_keys(rows)
 
     def _find_entries(self, rows: Any) -> Any:
         return self.places_of(rows)[1]
@@ -295,11 +286,11 @@ class MapTable(ColumnTable):
     def discard(self) -> None:
         """Forget that anything changed."""
         super().discard()
-        self._columns.cleared.clear()
+        self.columns.cleared.clear()
 
     def drain(self) -> list[ColumnChanges]:
         """Return what changed since the last drain, cleared keys first."""
-        cleared = self._columns.cleared
+        cleared = self.columns.cleared
         if not cleared:
             return super().drain()
         rows = np.unique(np.concatenate(cleared))
@@ -322,7 +313,7 @@ class MapTable(ColumnTable):
     def apply(self, changes: ColumnChanges) -> None:
         """Apply entries that are restored.  They do not count as changed."""
         # A restored timer may be earlier than the known bound.
-        self._columns.least = None
+        self.columns.least = None
         operations = changes.operations
         # In a message of the log, the rows that clear keys come first.
         if operations is not None and (cleared := int((operations == CLEAR).sum())):
@@ -332,9 +323,9 @@ class MapTable(ColumnTable):
 
     def _clear_restored(self, keys: Any) -> None:
         rows = np.unique(self._group.rows_of(keys))
-        _, places = self._columns.entries.of(rows)
-        self._columns.present[places] = False
-        self._columns.count = int(self._columns.present[: self._size()].sum())
+        _, places = self.entries.of(rows)
+        self.columns.present[places] = False
+        self.columns.count = int(self.columns.present[: self._size()].sum())
 
 
 def _nulls(type_info: Any, count: int) -> Any:
@@ -358,18 +349,15 @@ class KeyGroupColumns:
         # Identity first: the comparison runs for each state whenever a key group is entered.
         if columns is None or (columns.spec is not spec and columns.spec != spec):
             columns = self.tables[spec.name] = _new_columns(spec)
-        columns.reserve(self._size(columns))
+        columns.reserve(columns.size(self.index))
         return columns
 
     def rows_of(self, keys: Any) -> Any:
         """Return the rows of an Arrow column of keys; keys that are new get new rows."""
         rows = self.index.add(keys)
         for columns in self.tables.values():
-            columns.reserve(self._size(columns))
+            columns.reserve(columns.size(self.index))
         return rows
-
-    def _size(self, columns: Columns) -> int:
-        return columns.entries.count if isinstance(columns, MapColumns) else self.index.count
 
     def free(self) -> None:
         """Forget keys and places without an entry, if they are the majority; none may be dirty."""
@@ -427,6 +415,10 @@ class Columns:
     count: int = 0
     cursor: int = 0
 
+    def size(self, index: KeyIndex) -> int:
+        """Return the number of rows, with an entry or without."""
+        return index.count
+
     def reserve(self, count: int) -> None:
         """Make room for at least `count` rows."""
         if count <= len(self.present):
@@ -479,6 +471,10 @@ class MapColumns(Columns):
     cleared: list[Any] = attrs.field(factory=list)
     least: int | None = None
 
+    def size(self, index: KeyIndex) -> int:  # noqa: ARG002
+        """Return the number of places."""
+        return self.entries.count
+
     def find_used_rows(self, count: int) -> Any:
         """Return which of the first `count` rows of keys have an entry, as bools."""
         used = np.zeros(count, bool)
@@ -527,6 +523,24 @@ class BatchRows:
     timestamps: Any = None
     parts: list[BatchRows] = attrs.field(factory=list)
 
+    def of_call(self, what: str, remedy: str) -> Any:
+        """Return the rows of the keys, while a call runs.
+
+        Args:
+            what: The subject of messages, such as "timers".
+            remedy: The way to access them, for the message of an access outside.
+
+        Raises:
+            StateAccessError: No call is running.
+        """
+        if self.rows is None:
+            msg = (
+                f"{what} can be used while process_batch or on_timers runs, got an access outside; "
+                f"{remedy}"
+            )
+            raise StateAccessError(msg)
+        return self.rows
+
     def end(self) -> None:
         """End the call: there are no rows any more."""
         for part in self.parts:
@@ -560,9 +574,9 @@ class TtlColumns(TtlRules):
             rows: The rows of the entries, none twice.
             latest: The timestamps of their keys in ms.
         """
-        table = self._table
-        shown = table.present(rows)
-        expired = shown & self.are_expired(table.stamps(rows))
+        table, columns = self._table, self._table.columns
+        shown = columns.present[rows]
+        expired = shown & self.are_expired(columns.stamps[rows])
         if expired.any():
             table.remove(rows[expired])
             self.expired += int(expired.sum())
@@ -571,7 +585,7 @@ class TtlColumns(TtlRules):
         if self._refresh:
             now = self.stamps(latest)
             # A new stamp makes a row dirty and is written to the log, so equal stamps stay.
-            stale = table.present(rows) & (table.stamps(rows) != now)
+            stale = columns.present[rows] & (columns.stamps[rows] != now)
             table.restamp(rows[stale], now[stale])
         return shown
 
@@ -598,7 +612,7 @@ class TtlColumns(TtlRules):
         return self._drop(self._table.all_rows())
 
     def _drop(self, rows: Any) -> int:
-        dead = rows[self.are_expired(self._table.stamps(rows))]
+        dead = rows[self.are_expired(self._table.columns.stamps[rows])]
         self._table.remove(dead)
         self.expired += len(dead)
         return len(dead)
@@ -610,3 +624,135 @@ class TtlColumns(TtlRules):
     def count(self) -> int:
         """Return how many entries the key group holds, expired or not."""
         return self._table.count()
+
+
+# The backend
+
+
+_COLUMNS = f"{RESERVED_PREFIX}columns"
+
+
+def check_columnar(state_backend: Any) -> HashMapStateBackend:
+    """Return a backend whose working state can lie in columns.
+
+    Raises:
+        DeclarationValueError: It has no columns.
+    """
+    if not isinstance(state_backend, HashMapStateBackend):
+        msg = (
+            "a KeyedBatchFunction needs a backend with columns, got "
+            f"{state_backend!r}; use HashMapStateBackend() (both read the same checkpoint), or a "
+            "KeyedProcessFunction"
+        )
+        raise DeclarationValueError(msg)
+    return state_backend
+
+
+class ColumnarStateBackend(HeapKeyedStateBackend):
+    """Column tables, pointed at the columns of one key group at a time.
+
+    Args:
+        current: The current key, for the tables over dicts.
+        owner: The name of the operator in one query, under which working state is cached.
+        max_warm_bytes: The bound of cached working state, as in `HashMapStateBackend`.
+        key_kind: Arrow's type of the keys.
+    """
+
+    def __init__(self, current: CurrentKey, owner: str, max_warm_bytes: int, key_kind: Any) -> None:
+        super().__init__(current, owner, max_warm_bytes)
+        self._key_kind = key_kind
+        self._column_tables: dict[str, ColumnTable] = {}
+        self._undo_log: list[Callable[[], None]] = []
+        self.columns = KeyGroupColumns(key_kind)
+        """The columns of the current key group."""
+
+    def column_table(self, spec: TableSpec) -> ColumnTable:
+        """Return the table of a state; the first call makes it."""
+        table = self._column_tables.get(spec.name)
+        if table is None:
+            kind = MapTable if spec.shape is Shape.MAP else ColumnTable
+            table = self._column_tables[spec.name] = kind(spec)
+            table.point_at(self.columns)
+        return table
+
+    def begin_call(self) -> None:
+        """Begin a call whose changes can be undone."""
+        log: list[Callable[[], None]] = []
+        for table in self._column_tables.values():
+            table.undo_log = log
+        self._undo_log = log
+
+    def undo_call(self) -> None:
+        """Undo what the call has changed, the latest change first, and end it."""
+        log = self._undo_log
+        # The log ends first, or undoing would write to it.
+        self.end_call()
+        while log:
+            log.pop()()
+
+    def end_call(self) -> None:
+        """End the call: changes from now on are not undone."""
+        for table in self._column_tables.values():
+            table.undo_log = None
+        self._undo_log = []
+
+    def takes_columns(self, spec: TableSpec) -> bool:
+        """Return whether a state has its entries in columns."""
+        return spec.name in self._column_tables
+
+    def enter(self, index: int, tables: dict[str, Any]) -> None:
+        """Point every table at the working state of a key group."""
+        columns = tables.get(_COLUMNS)
+        if columns is None:
+            columns = tables[_COLUMNS] = KeyGroupColumns(self._key_kind)
+        self.columns = columns
+        for table in self._column_tables.values():
+            table.point_at(columns)
+        super().enter(index, tables)
+
+    def drain(self) -> Sequence[Changes]:
+        """Return what changed since the last drain."""
+        drained = [changes for each in self._column_tables.values() for changes in each.drain()]
+        return [*super().drain(), *drained]
+
+    def discard_changes(self) -> None:
+        """Forget what changed."""
+        super().discard_changes()
+        for table in self._column_tables.values():
+            table.discard()
+
+    def apply(self, changes: Any) -> None:
+        """Take over restored entries."""
+        if isinstance(changes, ColumnChanges):
+            self._column_tables[changes.spec.name].apply(changes)
+        else:
+            super().apply(changes)
+
+    def contents(self) -> Sequence[Changes]:
+        """Return every entry of the key group."""
+        every = [changes for each in self._column_tables.values() for changes in each.contents()]
+        return [*super().contents(), *every]
+
+    def count(self) -> int:
+        """Count the entries of the key group in all tables."""
+        return super().count() + sum(each.count() for each in self._column_tables.values())
+
+    def _is_declared(self, name: str, data: Any) -> bool:
+        if name != _COLUMNS:
+            return super()._is_declared(name, data)
+        tables = self._column_tables
+        return all(
+            not columns.count or (at in tables and tables[at].spec == columns.spec)
+            for at, columns in data.tables.items()
+        )
+
+    def cache(self, state: KeyGroupState) -> None:
+        """Cache a key group in this process, without keys that no longer have an entry."""
+        self.columns.free()
+        super().cache(state)
+
+    def close(self) -> None:
+        """Forget the tables."""
+        super().close()
+        self._column_tables.clear()
+        self.columns = KeyGroupColumns(self._key_kind)

@@ -11,16 +11,15 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from pyflinklike._runtime.outputs import Outputs
-from pyflinklike.columns.columnar_heap import check_columnar
+from pyflinklike.columns.column_tables import check_columnar
 from pyflinklike.columns.columnar_records import ColumnReader
-from pyflinklike.columns.keyed_batch import KeyReader
+from pyflinklike.columns.keyed_batch import KeyReader, frozen_keys
 from pyflinklike.errors import OutputError, StateValueError
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.arrow_encoder import check_nulls
 from pyflinklike.spark._wire.output_layout import OutputLayout
 from pyflinklike.spark._wire.record_readers import RecordReader
 from pyflinklike.spark._wire.schema import InstantKeyTypeInfo, arrow_schema
-from pyflinklike.types.arrow_rows import to_python
 from pyflinklike.types.conversions import cast_column
 
 __all__ = ["ColumnLayout", "ColumnRecordReader", "in_columns"]
@@ -63,9 +62,7 @@ class ColumnRecordReader(RecordReader):
     def _frozen(self, columns: Sequence[Any]) -> list[Any]:
         if isinstance(self.key_type, InstantKeyTypeInfo):
             return self.key_type.frozen(columns)
-        values = [to_python(column, self.time_zone) for column in columns]
-        keys: Sequence[Any] = values[0] if len(values) == 1 else list(zip(*values))
-        return [self.key_type.freeze_key(key) for key in keys]
+        return frozen_keys(self.key_type, columns, self.time_zone)
 
 
 @attrs.frozen

@@ -33,8 +33,12 @@ from pyflinklike._runtime.invokers import FunctionInvoker
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike._runtime.user_errors import hint, where_raised
 from pyflinklike.columns.column_state import ColumnMapState, ColumnState, user_key_column
-from pyflinklike.columns.column_tables import BatchRows, TtlColumns
-from pyflinklike.columns.columnar_heap import ColumnarStateBackend, check_columnar
+from pyflinklike.columns.column_tables import (
+    BatchRows,
+    ColumnarStateBackend,
+    TtlColumns,
+    check_columnar,
+)
 from pyflinklike.columns.columnar_records import BatchKeyColumns, ColumnOutputs, DistinctKeys
 from pyflinklike.columns.columnar_timers import ColumnTimerQueue, KeyedColumnTimerService
 from pyflinklike.columns.keyed_batch import Groups, KeyedBatch
@@ -51,7 +55,7 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.functions.dead_letters import LETTER_FIELDS, DeadLetters
+from pyflinklike.functions.dead_letters import LETTER_FIELDS
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.state.current_key import NO_NAMESPACE
 from pyflinklike.state.descriptors import MapStateDescriptor, StateDescriptor
@@ -115,23 +119,21 @@ class ColumnarAssembly(OperatorAssembly):
         return runtime
 
     def _make_guard(self) -> DeadLetterWriter | None:
-        on_error, backend = self.declared.on_error, self.backend
+        on_error = self.declared.on_error
         if on_error is None:
             return None
-        names, failure_snapshots = tuple(name for name, _ in self.task.key_columns), None
-        if on_error.snapshot_bytes:
-            writer = self._make_failure_snapshot_writer(on_error.snapshot_bytes)
-            failure_snapshots = BatchFailureSnapshots(writer, self.timers.queues, self.assembled)
+        most, names = on_error.snapshot_bytes, tuple(name for name, _ in self.task.key_columns)
         guard = BatchFailureIsolation(
             on_error,
             self.clock,
             self.metrics,
             self.task.name,
             names,
-            backend,
-            self.rows,
-            self.assembled,
-            failure_snapshots,
+            backend=self.backend,
+            outputs=self.rows,
+            assembled=self.assembled,
+            queues=self.timers.queues,
+            writer=self._make_failure_snapshot_writer(most) if most else None,
         )
         self._begin_guard(guard)
         return guard
@@ -377,96 +379,35 @@ class ColumnarInvoker(FunctionInvoker):
 _ARROW_TYPES = {name: kind.arrow_type for name, kind in LETTER_FIELDS}
 
 
-class BatchFailureSnapshots:
-    """Makes failure snapshots for the records and timers of a function of batches.
-
-    A failure snapshot has the contents of all states and timers of its key.
-
-    Args:
-        writer: Writes the parts of a snapshot as bytes.
-        queues: The timers of both domains.
-        assembled: The states by name; functions may declare more of them later.
-    """
-
-    def __init__(
-        self,
-        writer: FailureSnapshotWriter,
-        queues: Sequence[ColumnTimerQueue],
-        assembled: Mapping[str, Assembled[Any]],
-    ) -> None:
-        self._writer = writer
-        self._queues = queues
-        self._assembled = assembled
-
-    def make(self, called: Called, rows: Any) -> bytes | None:
-        """Return the failure snapshot of a call that was undone.
-
-        Args:
-            called: The call, of one record or timer.
-            rows: The row of its key.
-
-        Returns:
-            The bytes; None if they would be too large, or if a column of the record cannot be
-            written.
-        """
-        form, element = "", b""
-        if called.kind == ELEMENT:
-            record = write_record(called.given)
-            if record is None:
-                return None
-            form, element = "arrow", record
-        key_type = self._writer.key_type
-        holders: list[Any] = [*self._assembled.values(), *self._queues]
-        found = [each.table for each in holders]
-        try:
-            tables = [
-                (
-                    table.spec,
-                    [
-                        payload
-                        for changes in table.contents_of(rows)
-                        for payload in encode_columns(changes, key_type)
-                    ],
-                )
-                for table in found
-            ]
-        except StateValueError:  # an entry is larger than a segment can be
-            return None
-        return self._writer.write(called, form, element, tables)
-
-
 class BatchFailureIsolation(DeadLetterWriter):
     """Makes dead letters of records and timers of a function of batches.
 
+    The failure snapshot of a letter has the contents of all states and timers of its key.
+
     Args:
-        letters: The options that the user gave.
-        clock: The clock of the operator, for the times of a letter.
-        metrics: The metrics of the operator, which count letters.
-        operator: The name of the operator.
-        key_names: The names of the columns of the key.
+        *common: The arguments of a `DeadLetterWriter`.
         backend: Undoes the changes of a call in states and timers.
         outputs: Gathers the outputs of the function.
         assembled: The states by name; functions may declare more of them later.
-        failure_snapshots: Makes the failure snapshots of letters; None for letters without one.
+        queues: The timers of both domains.
+        writer: Writes the failure snapshots of letters; None for letters without one.
     """
 
     def __init__(
         self,
-        letters: DeadLetters,
-        clock: Clock,
-        metrics: OperatorMetrics,
-        operator: str,
-        key_names: tuple[str, ...],
+        *common: Any,
         backend: Any,
         outputs: ColumnOutputs,
         assembled: Mapping[str, Assembled[Any]],
-        failure_snapshots: BatchFailureSnapshots | None,
+        queues: Sequence[ColumnTimerQueue],
+        writer: FailureSnapshotWriter | None,
     ) -> None:
-        super().__init__(letters, clock, metrics, operator, key_names)
+        super().__init__(*common)
         self._backend = backend
         self._outputs = outputs
         self._assembled = assembled
-        self._failure_snapshots = failure_snapshots
+        self._queues = queues
+        self._writer = writer
         self._marks: tuple[int, Mapping[str, int]] = (0, {})
         self._expired: list[tuple[Any, int]] = []
 
@@ -523,14 +464,42 @@ class BatchFailureIsolation(DeadLetterWriter):
         """
         self._count(message)
         time = None if called.timestamp == MIN_WATERMARK else called.timestamp
-        failure_snapshot = (
-            None if self._failure_snapshots is None else self._failure_snapshots.make(called, rows)
-        )
-        values = (*self._facts(error, method, subject, time), failure_snapshot)
+        values = (*self._facts(error, method, subject, time), self._snapshot(called, rows))
         columns = dict(zip(self._key_names, keys.columns))
         for (name, kind), value in zip(_ARROW_TYPES.items(), values):
             columns[name] = pa.array([value], kind)
         self._outputs.emit_side_columns(self.letters.tag, pa.RecordBatch.from_pydict(columns))
+
+    def _snapshot(self, called: Called, rows: Any) -> bytes | None:
+        """Return the failure snapshot of a call that was undone.
+
+        Args:
+            called: The call, of one record or timer.
+            rows: The row of its key.
+
+        Returns:
+            The bytes; None if letters have none, if they would be too large, or if a column of the
+            record cannot be written.
+        """
+        writer = self._writer
+        if writer is None:
+            return None
+        form, element = "", b""
+        if called.kind == ELEMENT:
+            record = write_record(called.given)
+            if record is None:
+                return None
+            form, element = "arrow", record
+        holders: list[Any] = [*self._assembled.values(), *self._queues]
+        contents = [(each.table.spec, each.table.contents_of(rows)) for each in holders]
+        try:
+            tables = [
+                (spec, [part for each in some for part in encode_columns(each, writer.key_type)])
+                for spec, some in contents
+            ]
+        except StateValueError:  # an entry is larger than a segment can be
+            return None
+        return writer.write(called, form, element, tables)
 
 
 def has_on_timers(function: Any) -> bool:
@@ -562,7 +531,7 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
                 "use get_column_map_state for a map, or a KeyedProcessFunction"
             )
             raise DeclarationTypeError(msg)
-        state: ColumnState = self._get(state_descriptor, StateDescriptor)
+        state: ColumnState = super()._get(state_descriptor, StateDescriptor)
         return state
 
     def get_column_map_state(self, state_descriptor: MapStateDescriptor[Any, Any]) -> Any:
@@ -573,35 +542,19 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
                 f"{short_repr(state_descriptor)}; get_column_state takes descriptors of one value"
             )
             raise DeclarationTypeError(msg)
-        return self._get(state_descriptor, MapStateDescriptor)
+        return super()._get(state_descriptor, MapStateDescriptor)
 
     def get_store(self, store_descriptor: Any) -> Any:
         """Refuse, because stores have no columns."""
         self._refuse("a store", store_descriptor)
 
-    def get_state(self, state_descriptor: Any) -> Any:
-        """Refuse, as for every state that is read and written key by key."""
-        self._refuse("get_state", state_descriptor)
-
-    def get_list_state(self, state_descriptor: Any) -> Any:
-        """Refuse, because its entries are read and written key by key."""
-        self._refuse("get_list_state", state_descriptor)
-
-    def get_map_state(self, state_descriptor: Any) -> Any:
-        """Refuse, because its entries are read and written key by key."""
-        self._refuse("get_map_state", state_descriptor)
-
-    def get_reducing_state(self, state_descriptor: Any) -> Any:
-        """Refuse, because its entries are read and written key by key."""
-        self._refuse("get_reducing_state", state_descriptor)
-
-    def get_aggregating_state(self, state_descriptor: Any) -> Any:
-        """Refuse, because its entries are read and written key by key."""
-        self._refuse("get_aggregating_state", state_descriptor)
+    def _get(self, descriptor: Any, wanted: type[StateDescriptor]) -> Any:  # noqa: ARG002
+        """Refuse, because the other getters are of states that are read and written key by key."""
+        self._refuse("a state that is read and written key by key", descriptor)
 
     def _refuse(self, what: str, descriptor: Any) -> NoReturn:
         msg = (
-            f"a KeyedBatchFunction has its state in columns, got {what} of {short_repr(descriptor)}; "
+            f"a KeyedBatchFunction has its state in columns, got {short_repr(descriptor)} for {what}; "
             "use get_column_state, or a KeyedProcessFunction"
         )
         raise DeclarationTypeError(msg)
@@ -620,12 +573,8 @@ class ColumnarRuntimeContext(OperatorRuntimeContext, KeyedBatchFunction.OpenCont
             ttl = TtlColumns(table, config, self._clock, self.batch)
             if ttl.sweeps_every_record:
                 self.before_every_call.append(ttl.sweep_some)
-        parts = (column, self.batch, ttl)
-        state: Any = (
-            ColumnState(descriptor.name, table, *parts)
-            if user_keys is None
-            else ColumnMapState(descriptor.name, table, user_keys, *parts)
-        )
+        parts = (descriptor.name, table, column, self.batch, ttl)
+        state: Any = ColumnState(*parts) if user_keys is None else ColumnMapState(user_keys, *parts)
         made = Assembled(type(descriptor), descriptor._declaration(), state, ttl, table)
         self.assembled[spec.name] = made
         self._on_table(spec)

@@ -25,7 +25,14 @@ from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import milliseconds
 
-__all__ = ["BatchKeyColumns", "ColumnOutputs", "ColumnReader", "ColumnRecords", "DistinctKeys"]
+__all__ = [
+    "BatchKeyColumns",
+    "ColumnOutputs",
+    "ColumnReader",
+    "ColumnRecords",
+    "DistinctKeys",
+    "arrow_batch",
+]
 
 
 class DistinctKeys:
@@ -170,32 +177,41 @@ class ColumnOutputs(Outputs):
             batches.append(batch)
 
 
+def arrow_batch(columns: Any) -> pa.RecordBatch | None:
+    """Return an Arrow batch or table, or a DataFrame, as one batch; None if it is none of these.
+
+    Raises:
+        pa.ArrowException, TypeError, ValueError: Arrow has no types for the columns.
+    """
+    # Found by its methods, so that neither Polars nor pandas must be installed.
+    if hasattr(columns, "to_arrow"):  # Polars
+        columns = columns.to_arrow()
+    elif hasattr(columns, "iloc"):  # pandas
+        columns = pa.Table.from_pandas(columns, preserve_index=False)
+    if isinstance(columns, pa.Table):
+        batches = columns.combine_chunks().to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=columns.schema)
+    return columns if isinstance(columns, pa.RecordBatch) else None
+
+
 def _batch_of(columns: Any, what: str) -> pa.RecordBatch | None:
-    if columns is None or isinstance(columns, pa.RecordBatch):
-        return columns
+    if columns is None:
+        return None
     try:
-        if isinstance(columns, Mapping):
-            return _of_mapping(columns, what)
-        # Found by its methods, so that neither Polars nor pandas must be installed.
-        if hasattr(columns, "to_arrow"):  # Polars
-            columns = columns.to_arrow()
-        if isinstance(columns, pa.Table):
-            table = columns
-        elif hasattr(columns, "columns") and hasattr(columns, "iloc"):  # pandas
-            table = pa.Table.from_pandas(columns, preserve_index=False)
-        else:
-            msg = (
-                f"{what} takes a mapping of columns, an Arrow batch or a DataFrame as output, got "
-                f"{short_repr(columns)}; return for example {{'user': batch['user'], 'total': totals}}"
-            )
-            raise OutputError(msg)
-        batches = table.combine_chunks().to_batches()
-        return batches[0] if batches else None
+        is_mapping = isinstance(columns, Mapping)
+        batch = _of_mapping(columns, what) if is_mapping else arrow_batch(columns)
+    except OutputError:
+        raise
     except (pa.ArrowException, TypeError, ValueError) as error:
-        if isinstance(error, OutputError):
-            raise
         msg = f"{what}: the output must be columns of Arrow's types, got {shown_message(error)}"
         raise OutputError(msg) from error
+    if batch is None:
+        msg = (
+            f"{what} takes a mapping of columns, an Arrow batch or a DataFrame as output, got "
+            f"{short_repr(columns)}; return for example {{'user': batch['user'], 'total': totals}}"
+        )
+        raise OutputError(msg)
+    return batch
 
 
 def _of_mapping(columns: Mapping[str, Any], what: str) -> pa.RecordBatch:

@@ -23,15 +23,10 @@ from pyflinklike._checks import warn_of_seconds
 from pyflinklike._clock import MAX_WATERMARK, Clock, TimeDomain
 from pyflinklike._runtime.call_contexts import ClockReadings
 from pyflinklike._runtime.timer_queue import MOST_AT_THE_END, next_round
-from pyflinklike.columns.arrays import check_codes, plain_array
 from pyflinklike.columns.column_tables import BatchRows, MapTable
 from pyflinklike.columns.keyed_batch_function import ColumnTimerService
-from pyflinklike.errors import (
-    PyflinklikeError,
-    StateAccessError,
-    StateValueError,
-    UserFunctionError,
-)
+from pyflinklike.columns.value_columns import check_codes, check_mask, plain_array
+from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 from pyflinklike.state.timer_agenda import TimerHeap, timers_spec
 
 __all__ = ["ColumnTimerQueue", "KeyedColumnTimerService"]
@@ -71,7 +66,7 @@ class ColumnTimerQueue:
             return
         table, columns = self.table, self.table.columns
         places = np.unique(table.places(rows, pa.array(timestamps)))
-        added = places[~table.present(places)]
+        added = places[~table.columns.present[places]]
         if self.is_quiesced:
             self.has_ignored = self.has_ignored or len(added) > 0
             return
@@ -152,7 +147,7 @@ class ColumnTimerQueue:
         if self._firing:
             added = np.unique(np.concatenate(self._firing))
             self._firing.clear()
-            added = added[table.present(added)]
+            added = added[table.columns.present[added]]
             times = table.entries.user_keys(added)
             if self.domain is TimeDomain.PROCESSING_TIME:
                 # A new timer for "now" waits for the next advance.  In Flink the clock goes on while
@@ -160,7 +155,7 @@ class ColumnTimerQueue:
                 is_late = (times == now) & ~np.isin(added, rest)
                 late = np.union1d(late, added[is_late])
             rest = np.setdiff1d(np.union1d(rest, added[times <= now]), late)
-        return rest[table.present(rest)], late
+        return rest[table.columns.present[rest]], late
 
     def _count_waves(self, rounds: int, before: Any, wave: tuple[Any, Any]) -> int:
         """Count the waves in which a key has a timer that is no later than its last one."""
@@ -279,23 +274,13 @@ class KeyedColumnTimerService(ClockReadings, ColumnTimerService):
             rows = rows[check_codes(codes, len(rows), "timers")]
         times = _check(timestamps, len(rows))
         if where is not None:
-            is_chosen = _mask(where, len(rows))
+            is_chosen = check_mask(where, len(rows), "timers", "times")
             rows, times = rows[is_chosen], times[is_chosen]
         change(rows, times)
 
     def _rows(self) -> Any:
-        """Return the rows of the batch's keys.
-
-        Raises:
-            StateAccessError: No call is running.
-        """
-        if self._batch.rows is None:
-            msg = (
-                "timers can be used while process_batch or on_timers runs, got a call outside; "
-                "use ctx.timer_service() of the call"
-            )
-            raise StateAccessError(msg)
-        return self._batch.rows
+        """Return the rows of the batch's keys, while a call runs."""
+        return self._batch.of_call("timers", "use ctx.timer_service() of the call")
 
 
 def _check(timestamps: Any, count: int) -> Any:
@@ -313,11 +298,3 @@ def _check(timestamps: Any, count: int) -> Any:
         )
         raise StateValueError(msg)
     return np.broadcast_to(times.astype(np.int64), (count,))
-
-
-def _mask(where: Any, count: int) -> Any:
-    mask = plain_array(where, "timers: where")
-    if mask.dtype != bool or mask.shape != (count,):
-        msg = f"timers: where takes a bool for each of {count} times, got {mask.dtype}"
-        raise StateValueError(f"{msg} of shape {mask.shape}; compare with NumPy to get one")
-    return mask

@@ -30,6 +30,7 @@ from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import NO_RECORDS, Records, serve
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
+from pyflinklike.columns.batch_harness import batch_of
 from pyflinklike.columns.columnar_records import ColumnReader
 from pyflinklike.columns.keyed_batch import KeyReader, frozen_keys
 from pyflinklike.columns.keyed_batch_function import KeyedBatchFunction
@@ -151,15 +152,10 @@ class _Log:
         key_type: TypeInformation | None,
         ms_between: int = 0,
     ) -> _Log:
-        table = records if isinstance(records, pa.Table) else pa.table(dict(records))
-        batches = table.combine_chunks().to_batches()
-        empty = pa.RecordBatch.from_pylist([], schema=table.schema)
         names = (key_columns,) if isinstance(key_columns, str) else tuple(key_columns)
         kept = key_type or AnyKeyTypeInfo()
-        keys = KeyReader(names, kept, lambda columns: frozen_keys(kept, columns))
-        return cls(
-            batches[0] if batches else empty, ColumnReader(keys, event_time), kept, ms_between
-        )
+        reader = ColumnReader(KeyReader(names, kept), event_time)
+        return cls(batch_of(records), reader, kept, ms_between)
 
     def run(self, functions: Sequence[Callable[[], Any]], cuts: Sequence[int]) -> _CutResult:
         """Process the records in turns; the watermark follows the batches."""

@@ -3,6 +3,8 @@
 
 The core knows no columns.  `pyflinklike.columns` imports this module, so the entry exists before any
 function of this kind.
+It stands alone because it names the operator and the harness, which import the function: beside the
+function, it would close a circle.
 """
 
 from __future__ import annotations

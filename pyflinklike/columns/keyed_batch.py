@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike._messages import short_repr
-from pyflinklike.columns.arrays import numbers_of, plain_array
+from pyflinklike.columns.value_columns import numbers_of, plain_array
 from pyflinklike.errors import RequirementError, StateAccessError, StateValueError
 from pyflinklike.types import TupleTypeInfo, TypeInformation
 from pyflinklike.types.arrow_rows import to_python
@@ -474,12 +474,13 @@ class KeyReader:
     Args:
         columns: Names of the columns that make the key.
         key_type: The type that the keys are declared as.
-        freeze: Turns key columns into one frozen key for each row, if keys are encoded.
+        freeze: Turns key columns into one frozen key for each row, if keys are encoded; None for
+            `frozen_keys`.
     """
 
     columns: tuple[str, ...]
     key_type: TypeInformation
-    freeze: Freeze
+    freeze: Freeze | None = None
 
     def read(self, records: pa.RecordBatch) -> tuple[Any, Any, Any]:
         """Read the keys of records.
@@ -513,7 +514,8 @@ class KeyReader:
 
     def _encode(self, chosen: Sequence[Any], codes: Any, first: Any) -> tuple[Any, Any, Any]:
         """Encode distinct keys; two may become one, such as -0.0 and 0.0."""
-        keys = self.key_type.to_arrow(self.freeze(chosen)).dictionary_encode()
+        freeze = self.freeze or partial(frozen_keys, self.key_type)
+        keys = self.key_type.to_arrow(freeze(chosen)).dictionary_encode()
         same = _whole(keys.indices)
         distinct = keys.dictionary
         if len(distinct) == len(first):
@@ -561,8 +563,16 @@ def _first_of(codes: Any, count: int) -> Any:
     return first
 
 
-def frozen_keys(key_type: TypeInformation, columns: Sequence[Any]) -> list[Any]:
-    """Return the key of each row in the form that tables store."""
-    values = [to_python(column, "UTC") for column in columns]
+def frozen_keys(
+    key_type: TypeInformation, columns: Sequence[Any], time_zone: str = "UTC"
+) -> list[Any]:
+    """Return the key of each row in the form that tables store.
+
+    Args:
+        key_type: The type that the keys are declared as.
+        columns: The Arrow columns of the key.
+        time_zone: The zone in which keys have instants.
+    """
+    values = [to_python(column, time_zone) for column in columns]
     keys: Sequence[Any] = values[0] if len(values) == 1 else list(zip(*values))
     return [key_type.freeze_key(key) for key in keys]

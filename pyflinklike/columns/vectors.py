@@ -286,40 +286,18 @@ class StructVector(Vector):
         return sum(field.nbytes for field in self.fields)
 
 
-class NoVector(Vector):
-    """A column for entries without a value."""
+class NoVector(StructVector):
+    """A column for entries without a value: tuples without fields, which Arrow writes as nulls."""
 
-    kind = pa.null()
-
-    def reserve(self, count: int) -> None:
-        """Do nothing, because there are no values."""
+    def __init__(self) -> None:
+        super().__init__(pa.null(), ())
 
     def put(self, rows: Any, values: Any) -> None:
         """Do nothing, because there are no values."""
 
-    def take(self, rows: Any) -> Any:  # noqa: ARG002
-        """Return None, because there is no column."""
-        return None
-
     def to_arrow(self, rows: Any, present: Any = None) -> Any:  # noqa: ARG002
         """Return a column of nulls."""
         return pa.nulls(len(rows))
-
-    def has_nulls(self, rows: Any) -> bool:  # noqa: ARG002
-        """Return False, because no value is missing."""
-        return False
-
-    def equal(self, rows: Any, values: Any) -> Any:  # noqa: ARG002
-        """Return True for each row, because no two entries differ in their value."""
-        return np.ones(len(rows), bool)
-
-    def keep(self, rows: Any) -> None:
-        """Do nothing, because there are no values."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory, always 0."""
-        return 0
 
 
 def _equal(one: Any, other: Any) -> Any:

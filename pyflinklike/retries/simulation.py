@@ -16,7 +16,7 @@ into micro-batches.  Then it plays these three times on a harness:
 
 The outputs and the final state must be the same.  Afterwards, another Python process plays the same
 micro-batches, because sets have another order there.  And each value that the function reads is
-compared before and after the call (`value_watch`).
+compared before and after the call (`ValueWatch`).
 
 If the results differ, the history is shortened as long as a difference remains, and experiments
 that change one thing each look for the cause (`_Check._find_causes`).
@@ -35,8 +35,8 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
-from functools import partial
+from contextlib import ExitStack, closing, suppress
+from functools import cache, partial
 from typing import Any, Final
 
 import attrs
@@ -50,15 +50,13 @@ from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike._messages import short_repr, shown_error
 from pyflinklike._runtime.function_kinds import kind_of
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
-from pyflinklike.functions.process_functions import (
-    BroadcastProcessFunction,
-    CoFlatMapFunction,
-    CoMapFunction,
-    KeyedBroadcastProcessFunction,
-    KeyedCoProcessFunction,
+from pyflinklike.retries.user_code import (
+    CLOCK,
+    UserCode,
+    ValueWatch,
+    move_clocks,
+    use_random_seed,
 )
-from pyflinklike.retries.user_code import CLOCK, UserCode, move_clocks, use_random_seed
-from pyflinklike.retries.value_watch import ValueWatch
 from pyflinklike.state.fold_functions import Function
 from pyflinklike.state.table import RESERVED_PREFIX, TableChanges
 from pyflinklike.testing.harness_chain import HarnessChain
@@ -80,6 +78,7 @@ _YEAR: Final = 365 * 24 * 3600
 _NOON: Final = 1_700_000_000.0
 _MOST_RUNS_TO_SHORTEN: Final = 100
 _SHOWN: Final = 30
+_TWO_INPUTS: Final = (KeyedTwoInputHarness, BroadcastHarness)
 _RETRIED: Final = "when it is retried, restarted or moved"
 _CUT: Final = "when its records come in other micro-batches"
 _MOVED: Final = "in another Python process"
@@ -133,7 +132,7 @@ def simulate(
     subject = _Subject(function, key_columns, event_time, options)
     inputs = [_read(each, at, event_time) for at, each in enumerate(records)]
     with closing(subject.make()) as made:
-        wanted = 2 if isinstance(made, (KeyedTwoInputHarness, BroadcastHarness)) else 1
+        wanted = 2 if isinstance(made, _TWO_INPUTS) else 1
         if len(inputs) != wanted:
             msg = f"simulate takes the records of each input, got {len(inputs)} for {wanted} inputs"
             raise DeclarationTypeError(f"{msg}; pass a list of dicts for each")
@@ -177,25 +176,26 @@ class _Subject:
         Raises:
             DeclarationTypeError: The arguments do not fit together.
         """
-        made = self._make()
+        made = self._of_function() if isinstance(self.function, Function) else self._of_callable()
         if watch is not None:
             for each in _harnesses(made):
                 each._operator.runtime_context.before_every_call.append(watch.end_call)
         return made
 
-    def _make(self) -> Any:
-        if isinstance(self.function, Function):
-            try:
-                return self._harness(copy.deepcopy(self.function), dict(self.options))
-            except DeclarationTypeError:
-                raise
-            # A lock or a file cannot be copied, and an unknown option is a TypeError, too.
-            except TypeError as error:
-                msg = (
-                    f"simulate makes harnesses of copies of {short_repr(self.function)}, got {error}; make "
-                    "locks and files in open(), and pass the options that its harness takes"
-                )
-                raise DeclarationTypeError(msg) from error
+    def _of_function(self) -> Any:
+        try:
+            return self._harness(copy.deepcopy(self.function))
+        except DeclarationTypeError:
+            raise
+        # A lock or a file cannot be copied, and an unknown option is a TypeError, too.
+        except TypeError as error:
+            msg = (
+                f"simulate makes harnesses of copies of {short_repr(self.function)}, got {error}; make "
+                "locks and files in open(), and pass the options that its harness takes"
+            )
+            raise DeclarationTypeError(msg) from error
+
+    def _of_callable(self) -> Any:
         given = {"key_columns": self.key_columns, **self.options}
         wrong = sorted(name for name, value in given.items() if value is not None)
         if wrong:
@@ -210,18 +210,16 @@ class _Subject:
             raise DeclarationTypeError(msg)
         return made
 
-    def _harness(self, function: Any, options: dict[str, Any]) -> Any:
-        if isinstance(function, BroadcastProcessFunction):
-            return BroadcastHarness(function, **options)
-        key = self._key_selector()
-        make = kind_of(function).make_harness
-        if make is not None:
-            return make(function, self.key_columns, self.event_time, **options)
-        if isinstance(function, (KeyedCoProcessFunction, CoMapFunction, CoFlatMapFunction)):
-            return KeyedTwoInputHarness(function, key, **options)
-        if isinstance(function, KeyedBroadcastProcessFunction):
-            return BroadcastHarness(function, options.pop("broadcast_states"), key, **options)
-        return KeyedProcessHarness(function, key, **options)
+    def _harness(self, function: Any) -> Any:
+        kind, options = kind_of(function), self.options
+        key = self._key_selector() if kind.has_keys else None
+        if kind.make_harness is not None:
+            return kind.make_harness(function, self.key_columns, self.event_time, **options)
+        if kind.harness == BroadcastHarness.__name__:
+            return BroadcastHarness(function, key_selector=key, **options)
+        two_inputs = kind.harness == KeyedTwoInputHarness.__name__
+        harness: Any = KeyedTwoInputHarness if two_inputs else KeyedProcessHarness
+        return harness(function, key, **options)
 
     def _key_selector(self) -> Callable[[Any], Any]:
         names = self.key_columns
@@ -236,13 +234,13 @@ class _Subject:
         return lambda value: tuple(_field(value, each) for each in names)
 
 
+def _harnesses(made: Any) -> list[Any]:
+    return made.harnesses if isinstance(made, HarnessChain) else [made]
+
+
 def _code(made: Any) -> UserCode:
     """Return the user's code that the functions of the harnesses reach."""
     return UserCode(*(each._operator.function for each in _harnesses(made)))
-
-
-def _harnesses(made: Any) -> list[Any]:
-    return made.harnesses if isinstance(made, HarnessChain) else [made]
 
 
 # Records
@@ -290,14 +288,6 @@ def _field(value: Any, name: str) -> Any:
 
 
 @attrs.frozen
-class _Begin:
-    """The beginning of a micro-batch at a processing time in ms."""
-
-    number: int
-    now: int
-
-
-@attrs.frozen
 class _Fault:
     """One attempt at a micro-batch: it may fail after some calls, or be made by a new instance.
 
@@ -306,7 +296,7 @@ class _Fault:
         calls: The number of records after which the attempt fails; None if it does not fail.
     """
 
-    is_new: bool
+    is_new: bool = False
     calls: int | None = None
 
     def describe(self, records: int) -> str:
@@ -338,17 +328,21 @@ class _Record:
 
 @attrs.define
 class _Batch:
-    """A micro-batch under a watermark in ms."""
+    """A micro-batch at a processing time and under a watermark in ms.
 
-    begin: _Begin
-    watermark: int
+    In a plan it is the step that begins a batch; the steps after it are its faults and records.
+    """
+
+    number: int
+    now: int
+    watermark: int = MIN_WATERMARK
     faults: list[_Fault] = attrs.field(factory=list)
     records: list[_Record] = attrs.field(factory=list)
 
     def attempts(self) -> list[_Fault]:
         """Return the attempts in order; the last one succeeds."""
         is_done = bool(self.faults) and self.faults[-1].calls is None
-        return self.faults if is_done else [*self.faults, _Fault(is_new=False)]
+        return self.faults if is_done else [*self.faults, _Fault()]
 
 
 _Plan = Sequence[Any]
@@ -360,8 +354,9 @@ def _batches_of(plan: _Plan) -> list[_Batch]:
     batches: list[_Batch] = []
     latest: dict[int, int] = {}
     for step in plan:
-        if isinstance(step, _Begin):
-            batches.append(_Batch(step, min(latest.values(), default=MIN_WATERMARK)))
+        if isinstance(step, _Batch):
+            watermark = min(latest.values(), default=MIN_WATERMARK)
+            batches.append(_Batch(step.number, step.now, watermark))
         elif isinstance(step, _Fault):
             batches[-1].faults.append(step)
         else:
@@ -377,7 +372,7 @@ def _draw(inputs: Sequence[Sequence[_Record]], batches: int, seed: int) -> _Plan
     left = [list(each) for each in inputs]
     for number in itertools.count():
         now += numbers.choice(_STEPS)
-        plan.append(_Begin(number, now))
+        plan.append(_Batch(number, now))
         sizes = [numbers.randint(1, max(1, -(-3 * len(each) // batches))) for each in inputs]
         taken = [record for each, size in zip(left, sizes) for record in each[:size]]
         left = [each[size:] for each, size in zip(left, sizes)]
@@ -397,7 +392,7 @@ def _describe_plan(plan: _Plan, *, is_disturbed: bool) -> list[str]:
     for batch in _batches_of(plan):
         has_none = batch.watermark == MIN_WATERMARK
         under = "no watermark" if has_none else f"the watermark {batch.watermark}"
-        lines.append(f"batch {batch.begin.number} runs at {batch.begin.now} ms, under {under}")
+        lines.append(f"batch {batch.number} runs at {batch.now} ms, under {under}")
         if is_disturbed and batch.faults:
             lines += [f"    {each.describe(len(batch.records))}" for each in batch.attempts()]
         lines += [f"    {each}" for each in batch.records]
@@ -412,54 +407,57 @@ class _Result:
     """The result of playing a plan.
 
     Args:
-        rows: A counter of rows for each harness, by the number of the micro-batch.
-        state: A counter of entries for each harness, by the name of the state.
+        found: Counters of the rows of each micro-batch and of the entries of each state.  The key
+            of a counter is its name in messages, and the number of the harness.
         kept: The values outside of state that the functions have changed, in words.
     """
 
-    rows: dict[int, list[Counter[Any]]]
-    state: list[dict[str, Counter[Any]]]
+    found: dict[tuple[str, int], Counter[_Shown]]
     kept: list[str]
 
 
 def _play(
     subject: _Subject,
     plan: _Plan,
+    seed: int = 0,
     *,
     is_disturbed: bool = False,
     cuts: random.Random | None = None,
     watch: ValueWatch | None = None,
+    finds_kept: bool = False,
 ) -> _Result:
     """Play a plan to its end.
 
     Args:
         subject: The function to check, with its options.
         plan: The micro-batches, and the attempts at each.
+        seed: The seed of the random numbers that the function draws.
         is_disturbed: Whether attempts fail and instances change, as the plan says.
         cuts: The generator that draws smaller batches; None keeps the batches of the plan.
         watch: Finds changes of the values that functions get; None looks for none.
+        finds_kept: Whether to find the values outside of state that change.
     """
-    made, rows = subject.make(watch), {}
-    is_plain = not is_disturbed and cuts is None
-    before = _code(made).digest_kept() if is_plain else {}
-    try:
+    found: dict[tuple[str, int], Counter[_Shown]] = {}
+    with use_random_seed(seed), ExitStack() as opened:
+        opened.callback(CLOCK.reset)
+        made = opened.enter_context(closing(subject.make(watch)))
+        before = _code(made).digest_kept() if finds_kept else {}
         for batch in _batches_of(plan):
             saved = [each.snapshot() for each in _harnesses(made)] if is_disturbed else []
-            for attempt in batch.attempts() if is_disturbed else [_Fault(is_new=False)]:
+            for attempt in batch.attempts() if is_disturbed else [_Fault()]:
                 if attempt.is_new:
                     made.close()
-                    made = subject.make(watch)
+                    made = opened.enter_context(closing(subject.make(watch)))
                 if is_disturbed:
                     _restore(made, saved)
                 marks = [_emitted(each) for each in _harnesses(made)]
                 _run(made, batch, attempt.calls, cuts, watch)
-            new = [_emitted(each) - mark for each, mark in zip(_harnesses(made), marks)]
-            rows[batch.begin.number] = new
-        after = _code(made).digest_kept() if is_plain else {}
-        kept = sorted(name for name, value in after.items() if before.get(name) != value)
-        return _Result(rows, [_state_of(each) for each in _harnesses(made)], kept)
-    finally:
-        made.close()
+            for at, (each, mark) in enumerate(zip(_harnesses(made), marks)):
+                found[f"rows of batch {batch.number}", at] = _emitted(each) - mark
+        after = _code(made).digest_kept() if finds_kept else {}
+        for at, each in enumerate(_harnesses(made)):
+            found |= {(f"state {name!r}", at): some for name, some in _states_of(each)}
+    return _Result(found, sorted(each for each in after if before.get(each) != after[each]))
 
 
 def _restore(made: Any, saved: Sequence[bytes]) -> None:
@@ -480,29 +478,30 @@ def _run(
     watch: ValueWatch | None,
 ) -> None:
     """Make an attempt at a micro-batch: timers fire first, as on Spark."""
-    made.set_processing_time(batch.begin.now)
+    made.set_processing_time(batch.now)
     if isinstance(made, HarnessChain):
         made.process_watermark(batch.watermark)
     else:
         # Move both inputs at once, and back if this is another attempt at the batch.
         made._move(made._operator.advance_watermark, batch.watermark)
     records = copy.deepcopy(batch.records[:calls])
-    name = _harnesses(made)[0]._function
-    end = watch.begin(name, [each.value for each in records]) if watch else lambda: None
+    if watch is not None:
+        watch.begin(_harnesses(made)[0]._function, [each.value for each in records])
     for _, group in itertools.groupby(records, lambda each: each.at):
         part = list(group)
         while part:
             size = cuts.randint(1, 3) if cuts else len(part)
             _process(made, part[:size])
             part = part[size:]
-    end()
+    if watch is not None:
+        watch.end()
 
 
 def _process(made: Any, records: Sequence[_Record]) -> None:
     """Pass records of one input to a harness as a batch."""
     if hasattr(made, "process_batch"):
         made.process_batch(pa.Table.from_pylist([each.value.as_dict() for each in records]))
-    elif isinstance(made, (KeyedTwoInputHarness, BroadcastHarness)):
+    elif isinstance(made, _TWO_INPUTS):
         names = ("process_element1", "process_element2")
         if isinstance(made, BroadcastHarness):
             names = ("process_element", "process_broadcast_element")
@@ -549,7 +548,7 @@ def _frozen(value: Any) -> Any:
     return (type(value).__qualname__, _frozen(fields) if fields else repr(value))
 
 
-def _emitted(harness: Any) -> Counter[Any]:
+def _emitted(harness: Any) -> Counter[_Shown]:
     """Count all outputs of a harness so far, side outputs with their tags."""
     rows = harness.output
     if hasattr(harness, "process_batch"):  # its outputs are record batches
@@ -560,51 +559,37 @@ def _emitted(harness: Any) -> Counter[Any]:
     return found
 
 
-def _state_of(harness: Any) -> dict[str, Counter[Any]]:
-    """Count the entries of each state; timers have a state, too."""
+def _states_of(harness: Any) -> list[tuple[str, Counter[_Shown]]]:
+    """Count the entries of each state, by name; timers have a state, too."""
     # Attempts differ in which expired entries they have met; a compaction deletes them.
     harness.compact()
-    found: dict[str, Counter[Any]] = {}
+    found: dict[str, Counter[_Shown]] = {}
     for changes in harness._operator.backend.contents():
         name = changes.spec.name.removeprefix(RESERVED_PREFIX)
         entries = map(_Shown.of, _entries(changes, harness._key_type))
         found.setdefault(name, Counter()).update(entries)
-    return {name: entries for name, entries in found.items() if entries}
+    return sorted(found.items())
 
 
 def _entries(changes: Any, key_type: Any) -> Iterable[tuple[Any, ...]]:
     if isinstance(changes, TableChanges):
         return zip(changes.keys, changes.user_keys, changes.entries)
-    columns = [changes.keys, changes.values, changes.user_keys, changes.stamps]
-    columns[0] = key_type.from_arrow(changes.keys)
-    return zip(
-        *(
-            each.tolist() if hasattr(each, "tolist") else each
-            for each in columns
-            if each is not None
-        )
-    )
+    others = [changes.values, changes.user_keys, changes.stamps]
+    lists = [each.tolist() for each in others if each is not None]
+    return zip(key_type.from_arrow(changes.keys), *lists)
 
 
 def _difference(expected: _Result, got: _Result, otherwise: str) -> str | None:
     """Return the first difference of two results in words, or None."""
-    for number, some in expected.rows.items():
-        for wanted, rows in zip(some, got.rows[number]):
-            if wanted != rows:
-                return f"rows of batch {number}: {_differ(wanted, rows, otherwise)}"
-    for states, theirs in zip(expected.state, got.state):
-        for name in sorted({*states, *theirs}):
-            pair = states.get(name, Counter()), theirs.get(name, Counter())
-            if pair[0] != pair[1]:
-                return f"state {name!r}: {_differ(*pair, otherwise)}"
+    for at in {**expected.found, **got.found}:
+        wanted, rows = (each.found.get(at, Counter()) for each in (expected, got))
+        if wanted != rows:
+            row, instead = (
+                next((each.text for each in one), "nothing")
+                for one in (rows - wanted, wanted - rows)
+            )
+            return f"{at[0]}: got {row}, {otherwise} {instead}"
     return None
-
-
-def _differ(wanted: Counter[Any], rows: Counter[Any], otherwise: str) -> str:
-    row, instead = (
-        next((each.text for each in one), "nothing") for one in (rows - wanted, wanted - rows)
-    )
-    return f"got {row}, {otherwise} {instead}"
 
 
 # Checks
@@ -630,7 +615,7 @@ class _Check:
         Raises:
             AssertionError: The results differ.
         """
-        expected = _undisturbed(self.subject, plan)
+        expected = _play(self.subject, plan)
         for is_cut in (False, True) if other_cuts else (False,):
             what = self._compare(seed, plan, expected, is_cut=is_cut)
             if what is not None:
@@ -640,13 +625,10 @@ class _Check:
     def _compare(self, seed: int, plan: _Plan, expected: _Result, *, is_cut: bool) -> str | None:
         """Play a plan disturbed or cut, and return the first difference from the expected."""
         cuts = random.Random(seed) if is_cut else None
-        with use_random_seed(seed + 1):
-            try:
-                got = _play(self.subject, plan, is_disturbed=not is_cut, cuts=cuts)
-            except Exception as error:
-                return f"an error: {shown_error(error)}"
-            finally:
-                CLOCK.offset = 0.0
+        try:
+            got = _play(self.subject, plan, seed + 1, is_disturbed=not is_cut, cuts=cuts)
+        except Exception as error:
+            return f"an error: {shown_error(error)}"
         return _difference(expected, got, "where nothing fails it is")
 
     def _explain(self, seed: int, plan: _Plan, what: str, *, is_cut: bool) -> str:
@@ -659,7 +641,7 @@ class _Check:
             while at < len(plan) and runs < _MOST_RUNS_TO_SHORTEN:
                 fewer, runs, found = [*plan[:at], *plan[at + size :]], runs + 1, None
                 with suppress(Exception):  # with fewer records the function may fail by itself
-                    expected = _undisturbed(self.subject, fewer)
+                    expected = _play(self.subject, fewer)
                     found = self._compare(seed, fewer, expected, is_cut=is_cut)
                 if found is not None and found.split()[0] == what.split(maxsplit=1)[0]:
                     plan, what = fewer, found
@@ -667,8 +649,10 @@ class _Check:
                     at += size
             size //= 2
         causes = self._find_causes(plan) or [_CUTS if is_cut else _NONE]
-        title = "Shortest history that was found:"
-        history = [title, *_describe_plan(plan, is_disturbed=not is_cut)]
+        history = [
+            "Shortest history that was found:",
+            *_describe_plan(plan, is_disturbed=not is_cut),
+        ]
         return self._message(seed, _CUT if is_cut else _RETRIED, what, causes, history)
 
     def _message(
@@ -695,10 +679,10 @@ class _Check:
             first = self._experiment(plan)
             found += [f"{name} {_KEPT}" for name in first.kept]
             # Only if two equal runs agree can a third that differs show the cause.
-            if first.rows == self._experiment(plan).rows:
-                if first.rows != self._experiment(plan, seed=2).rows:
+            if first.found == self._experiment(plan).found:
+                if first.found != self._experiment(plan, seed=2).found:
                     found.append(_RANDOM)
-                if first.rows != self._experiment(plan, later=40_000_000.0).rows:
+                if first.found != self._experiment(plan, later=40_000_000.0).found:
                     found.append(_CLOCK)
             elif not found:
                 found.append(_UNKNOWN_SOURCE)
@@ -708,12 +692,8 @@ class _Check:
 
     def _experiment(self, plan: _Plan, seed: int = 1, later: float = 0.0) -> _Result:
         """Play a plan with these random numbers, and by a clock that stands still."""
-        with use_random_seed(seed):
-            CLOCK.stands_at, CLOCK.offset = _NOON, later
-            try:
-                return _play(self.subject, plan)
-            finally:
-                CLOCK.stands_at, CLOCK.offset = None, 0.0
+        CLOCK.stands_at = _NOON + later
+        return _play(self.subject, plan, seed, finds_kept=True)
 
     def values(self, plan: _Plan) -> None:
         """Check that the function does not change records or values that it reads.
@@ -723,7 +703,7 @@ class _Check:
         """
         watch = ValueWatch()
         with watch.over_states():
-            _undisturbed(self.subject, plan, watch)
+            _play(self.subject, plan, watch=watch)
         if watch.found:
             msg = (
                 f"{self.name} changes values that are its own copies, so that the change is lost: "
@@ -776,11 +756,6 @@ class _Check:
         return dumps((self.subject, plans))
 
 
-def _undisturbed(subject: _Subject, plan: _Plan, watch: ValueWatch | None = None) -> _Result:
-    with use_random_seed(0):  # no other run has this seed
-        return _play(subject, plan, watch=watch)
-
-
 # Causes
 
 _KEPT: Final = (
@@ -823,38 +798,32 @@ _ANOTHER_ORDER: Final = (
 
 # Another Python process
 
-_others: list[subprocess.Popen[bytes]] = []
-"""The other process, if it runs; it stays for the next call, since its imports take a second."""
 
-
+@cache
 def _start() -> subprocess.Popen[bytes]:
-    """Return the other process; start it if it does not run."""
-    if not _others:
-        seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-        path = os.pathsep.join(each or os.getcwd() for each in sys.path)
-        started = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import serve; serve()"],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        _others.append(started)
-        atexit.register(started.kill)
-    return _others[0]
+    """Start the other process; it stays for the next call, since its imports take a second."""
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    path = os.pathsep.join(each or os.getcwd() for each in sys.path)
+    started = subprocess.Popen(
+        [sys.executable, "-c", f"from {__name__} import serve; serve()"],
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    atexit.register(started.kill)
+    return started
 
 
 def _ask(sent: bytes) -> Any:
     """Return the results of the other process, or its error in words."""
-    process = _start()
-    assert process.stdin is not None
-    assert process.stdout is not None
+    process: Any = _start()
     try:
         process.stdin.write(sent)
         process.stdin.flush()
         return pickle.load(process.stdout)  # safe, because `serve` wrote it
     except BaseException as error:
         # Also after Ctrl-C: the late answer must not be read as the answer to the next question.
-        _others.clear()
+        _start.cache_clear()
         process.kill()
         for pipe in (process.stdin, process.stdout):
             with suppress(OSError):
@@ -877,7 +846,7 @@ def serve() -> None:
             return
         try:
             subject, plans = pickle.loads(sent)
-            answer = {seed: _undisturbed(subject, plan) for seed, plan in plans.items()}
+            answer = {seed: _play(subject, plan) for seed, plan in plans.items()}
         except Exception as error:
             answer = shown_error(error)
         answers.write(pickle.dumps(answer))

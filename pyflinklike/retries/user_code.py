@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function's inputs besides its records and its state: kept values, the clock, random numbers.
+"""User code besides its records and its state: kept values, the clock, random numbers, lost changes.
 
-A function that uses these may give other results at a retry.  This module finds and controls them.
+A function that keeps values, reads the clock or draws random numbers may give other results at a
+retry.  This module finds and controls these inputs.
 
 `UserCode` finds the user's code that a function reaches: the classes of the function and of its
 attributes, the names in their methods, the contents of closures and default arguments, and so on.
@@ -11,28 +12,45 @@ It stops at the standard library, at installed packages and at pyflinklike.
 functions, and the names `datetime` and `date`.  It does not move clocks that C code of other
 packages reads (`pandas.Timestamp.now()`), nor `time.monotonic`.  `use_random_seed` seeds the
 generators.  Both restore everything at the end.
+
+`ValueWatch` finds changes that are lost in every run alike, so that comparing runs does not show
+them.  A function that reads a value from state gets a copy, and a change of the copy is lost unless
+the function writes it back.  So the watch copies each value when it is read, and compares the two
+after the call.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import os
+import pickle
 import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from decimal import Decimal
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
+from unittest import mock
 
 import cloudpickle
 
-__all__ = ["CLOCK", "UserCode", "move_clocks", "use_random_seed"]
+from pyflinklike._messages import short_repr
+from pyflinklike.state.keyed_states import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+
+__all__ = ["CLOCK", "UserCode", "ValueWatch", "move_clocks", "use_random_seed"]
 
 _INSTALLED: Final = ("site-packages", "dist-packages")
 _LIBRARIES: Final = frozenset({"pyflinklike", "pyspark", "pyarrow", "numpy", "pandas"})
 _PLAIN: Final = (str, bytes, int, float, type(None))
-_TIME: Final = time.time
+_TIME, _STRFTIME = time.time, time.strftime
 
 
 class UserCode:
@@ -153,9 +171,12 @@ class _Clock:
         stands_at: The time at which it stands still, in seconds since 1970.  None if it runs.
     """
 
-    def __init__(self) -> None:
-        self.offset = 0.0
-        self.stands_at: float | None = None
+    offset = 0.0
+    stands_at: float | None = None
+
+    def reset(self) -> None:
+        """Run, and on time."""
+        self.offset, self.stands_at = 0.0, None
 
     def time(self) -> float:
         """Return the time in seconds since 1970."""
@@ -175,48 +196,39 @@ class _SameInstances(type):
         return issubclass(subclass, cls.__mro__[1])
 
 
-class _Datetime(dt.datetime, metaclass=_SameInstances):
-    """`datetime.datetime` by `CLOCK`; it makes plain datetimes."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return dt.datetime(*args, **kwargs)
-
-    @classmethod
-    def now(cls, tz: dt.tzinfo | None = None) -> Any:
-        return dt.datetime.fromtimestamp(CLOCK.time(), tz)
-
-    @classmethod
-    def utcnow(cls) -> Any:
-        return cls.now(dt.timezone.utc).replace(tzinfo=None)
-
-    @classmethod
-    def today(cls) -> Any:
-        return cls.now()
+def _stand_in(real: type, **methods: Callable[..., Any]) -> type:
+    """Make a class with these class methods that makes instances of the real one."""
+    own = {name: classmethod(each) for name, each in methods.items()}
+    own_new = {"__new__": lambda _, *args, **kwargs: real(*args, **kwargs)}
+    return _SameInstances(real.__name__, (real,), {**own, **own_new})
 
 
-class _Date(dt.date, metaclass=_SameInstances):
-    """`datetime.date` by `CLOCK`; it makes plain dates."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return dt.date(*args, **kwargs)
-
-    @classmethod
-    def today(cls) -> Any:
-        return dt.date.fromtimestamp(CLOCK.time())
+_DATETIME: Final = _stand_in(
+    dt.datetime,
+    now=lambda _, tz=None: dt.datetime.fromtimestamp(CLOCK.time(), tz),
+    today=lambda _: dt.datetime.fromtimestamp(CLOCK.time()),
+    utcnow=lambda _: dt.datetime.fromtimestamp(CLOCK.time(), dt.timezone.utc).replace(tzinfo=None),
+)
+_DATE: Final = _stand_in(dt.date, today=lambda _: dt.date.fromtimestamp(CLOCK.time()))
 
 
-_OF_TIME: Final = ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime")
-
-
-def _by_clock(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the module `time` that reads `CLOCK`."""
-    if name == "time":
-        return CLOCK.time
-    if name == "time_ns":
-        return lambda: int(CLOCK.time() * 1_000_000_000)
-    if name == "strftime":
-        return lambda form, t=None: real(form, time.localtime() if t is None else t)
+def _at_its_time(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a time in seconds, which by default is the time of `CLOCK`."""
     return lambda secs=None: real(CLOCK.time() if secs is None else secs)
+
+
+_DATETIME_MODULE: Final = ModuleType("datetime")
+vars(_DATETIME_MODULE).update({**vars(dt), "datetime": _DATETIME, "date": _DATE})
+_STAND_INS: Final[dict[Any, Any]] = {
+    dt: _DATETIME_MODULE,
+    dt.datetime: _DATETIME,
+    dt.date: _DATE,
+    time.time: CLOCK.time,
+    time.time_ns: lambda: int(CLOCK.time() * 1_000_000_000),
+    time.strftime: lambda form, t=None: _STRFTIME(form, time.localtime() if t is None else t),
+    **{each: _at_its_time(each) for each in (time.localtime, time.gmtime, time.ctime)},
+}
+"""What user code gets instead of each clock."""
 
 
 @contextmanager
@@ -226,12 +238,8 @@ def move_clocks(namespaces: Iterable[dict[str, Any]]) -> Iterator[None]:
     Args:
         namespaces: The global names of the user's modules, in which clocks are replaced.
     """
-    module = ModuleType("datetime")
-    vars(module).update({**vars(dt), "datetime": _Datetime, "date": _Date})
     # Code may have imported a clock under any name, so replace by identity and not by name.
-    real = {name: getattr(time, name) for name in _OF_TIME}
-    instead: dict[int, Any] = {id(each): _by_clock(name, each) for name, each in real.items()}
-    instead |= {id(dt): module, id(dt.datetime): _Datetime, id(dt.date): _Date}
+    instead = {id(real): stand_in for real, stand_in in _STAND_INS.items()}
     changes = [
         (known, name, value)
         for known in (vars(time), *namespaces)
@@ -245,7 +253,7 @@ def move_clocks(namespaces: Iterable[dict[str, Any]]) -> Iterator[None]:
     finally:
         for known, name, former in changes:
             known[name] = former
-        CLOCK.offset, CLOCK.stands_at = 0.0, None
+        CLOCK.reset()
 
 
 # Random numbers
@@ -279,3 +287,120 @@ def _set_system_source(source: Callable[[int], bytes]) -> None:
     os.urandom = source
     # `random.SystemRandom` and `secrets` use this second name of it.
     random._urandom = source  # type: ignore[attr-defined]
+
+
+# Changes that are lost
+
+_COMPARABLE: Final = (
+    *(str, bytes, int, float, bool, type(None)),
+    *(Decimal, dt.date, dt.time, dt.timedelta),
+)
+"""Types of values that cannot change."""
+_READS: Final = {
+    ValueState: ("value",),
+    MapState: ("get", "__getitem__", "items", "values"),
+    ListState: ("get",),
+    ReducingState: ("get",),
+    AggregatingState: ("get",),
+}
+_WRITES: Final = (
+    *("update", "put", "put_all", "add", "add_all", "remove", "clear"),
+    *("__setitem__", "__delitem__"),
+)
+_OF_MANY: Final = ("items", "values")
+
+_Note = tuple[str, Any, bytes]
+"""What a change of a value means, the value, and its pickle before the change."""
+
+
+class ValueWatch:
+    """Remembers the values that a function gets and reads, and compares them after each call.
+
+    Attributes:
+        found: The changes that were found, in words.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._given: list[_Note] = []
+        self._read: dict[int, list[_Note]] = {}
+
+    def begin(self, name: str, records: Iterable[Any]) -> None:
+        """Remember the records of a batch, before the function called `name` gets them."""
+        what = f"{name} changes a record that it is given"
+        self._given = [note for each in records for note in _notes(what, each)]
+
+    def end(self) -> None:
+        """Compare all that was given and read, after the last call of a batch."""
+        self.end_call()
+        self._compare(self._given)
+
+    def end_call(self) -> None:
+        """Compare the values that the last call read; the operator calls this before each call."""
+        for notes in self._read.values():
+            self._compare(notes)
+        self._read.clear()
+
+    def _compare(self, notes: Iterable[_Note]) -> None:
+        self.found += [
+            f"{what}: {short_repr(pickle.loads(copy))} has become {short_repr(value)}"
+            for what, value, copy in notes
+            if _copy(value) != copy
+        ]
+
+    @contextmanager
+    def over_states(self) -> Iterator[None]:
+        """Watch all reads and writes of states."""
+        around = [(kind, name, self._reading) for kind, names in _READS.items() for name in names]
+        around += [(kind, name, self._writing) for kind in _READS for name in _WRITES]
+        with ExitStack() as patched:
+            for kind, name, watching in around:
+                if hasattr(kind, name):
+                    watched = watching(getattr(kind, name))
+                    patched.enter_context(mock.patch.object(kind, name, watched))
+            yield
+
+    def _reading(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def read(state: Any, *args: Any) -> Any:
+            found = method(state, *args)
+            what = f"a value that was read from the state {state.name!r} is changed, and not written back"
+            notes = self._read.setdefault(id(state), [])
+            if isinstance(state, ListState) or method.__name__ in _OF_MANY:
+                return _Noted(found, lambda value: notes.extend(_notes(what, value)))
+            notes += _notes(what, found)
+            return found
+
+        return read
+
+    def _writing(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def write(state: Any, *args: Any) -> None:
+            method(state, *args)
+            # A write may store a value that was read before, so forget the reads of this state.
+            what = f"a value is changed after it was written to the state {state.name!r}"
+            self._read[id(state)] = [note for each in args for note in _notes(what, each)]
+
+        return write
+
+
+class _Noted:
+    """Values that are noted during iteration."""
+
+    def __init__(self, values: Iterable[Any], note: Callable[[Any], None]) -> None:
+        self._values, self._note = values, note
+
+    def __iter__(self) -> Iterator[Any]:
+        for each in self._values:
+            self._note(each)
+            yield each
+
+
+def _notes(what: str, value: Any) -> list[_Note]:
+    copy = None if isinstance(value, _COMPARABLE) else _copy(value)
+    return [] if copy is None else [(what, value, copy)]
+
+
+def _copy(value: Any) -> bytes | None:
+    try:
+        return pickle.dumps(value)
+    except Exception:  # a value that does not pickle cannot be compared
+        return None

@@ -179,6 +179,83 @@ def kind_of(assigner: WindowAssigner[Any, Any]) -> str:
     return f"{kind} of {time}"
 
 
+# Windows of time
+
+
+class _TimeWindows(WindowAssigner[T, TimeWindow]):
+    """Windows of time; `_ByEventTime` and `_ByProcessingTime` say by which clock."""
+
+    @abstractmethod
+    def _windows(self, element: T, time: int) -> Collection[TimeWindow]:
+        """Return the windows of an element that comes at a time in ms."""
+
+    @abstractmethod
+    def _settings(self) -> tuple[Any, ...]:
+        """Return the values that distinguish assigners of one class."""
+
+    def get_window_serializer(self) -> WindowSerializer[TimeWindow]:
+        """Return the serializer of time windows."""
+        return TimeWindowSerializer()
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _TimeWindows)
+            and type(self) is type(other)
+            and self._settings() == other._settings()
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._settings()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._settings()))})"
+
+
+class _ByEventTime(_TimeWindows[T]):
+    """Windows by the timestamps of elements."""
+
+    def assign_windows(
+        self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        """Return the windows of the element: those that hold its timestamp, or its session.
+
+        Raises:
+            DeclarationValueError: The element has no timestamp, or a gap is not positive.
+        """
+        time = check_timed(timestamp, self) if timestamp is None else timestamp
+        return self._windows(element, time)
+
+    def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
+        """Return an `EventTimeTrigger`."""
+        return EventTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        """Return True."""
+        return True
+
+
+class _ByProcessingTime(_TimeWindows[T]):
+    """Windows by the time at which elements are processed."""
+
+    def assign_windows(
+        self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        """Return the windows of the element: those that hold the processing time, or its session.
+
+        Raises:
+            DeclarationValueError: A gap is not positive.
+        """
+        return self._windows(element, context.get_current_processing_time())
+
+    def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
+        """Return a `ProcessingTimeTrigger`."""
+        return ProcessingTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        """Return False."""
+        return False
+
+
 # Windows of one length
 
 # Neighbouring elements are mostly in the same windows, and a window never changes, so one object
@@ -186,7 +263,7 @@ def kind_of(assigner: WindowAssigner[Any, Any]) -> str:
 _REMEMBERED = 4096
 
 
-class _AlignedWindows(WindowAssigner[T, TimeWindow]):
+class _AlignedWindows(_TimeWindows[T]):
     """Windows of one length that begin at the same times for all keys.
 
     Args:
@@ -203,8 +280,12 @@ class _AlignedWindows(WindowAssigner[T, TimeWindow]):
         self._edges = offset, offset + size
         self._remembered: dict[int, Sequence[TimeWindow]] = {}
 
-    def _at(self, time: int) -> Sequence[TimeWindow]:
-        """Return the windows that hold a time, newest first."""
+    def _windows(
+        self,
+        element: T | None,
+        time: int,
+    ) -> Sequence[TimeWindow]:
+        """Return the windows that hold a time, newest first; in a gap, none."""
         last = time - (time - self._offset) % self._slide
         windows = self._remembered.get(last) if self._fit else None
         if windows is None:
@@ -234,31 +315,14 @@ class _AlignedWindows(WindowAssigner[T, TimeWindow]):
         since_start, since_end = ((time - at) % slide for at in self._edges)
         low = time - min(since_start, since_end)
         high = time + slide - max(since_start, since_end)
-        return low, high, self._at(time)
+        return low, high, self._windows(None, time)
 
-    def get_window_serializer(self) -> WindowSerializer[TimeWindow]:
-        """Return the serializer of time windows."""
-        return TimeWindowSerializer()
-
-    def _settings(self) -> tuple[int, ...]:
+    def _settings(self) -> tuple[Any, ...]:
         return self._size, self._slide, self._offset
 
     # Without the remembered windows: a worker makes its own.
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_remembered": {}}
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _AlignedWindows)
-            and type(self) is type(other)
-            and self._settings() == other._settings()
-        )
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._settings()))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(str, self._settings()))})"
 
 
 class _TumblingWindows(_AlignedWindows[T]):
@@ -274,7 +338,7 @@ class _TumblingWindows(_AlignedWindows[T]):
             raise DeclarationValueError(msg)
         super().__init__(size, size, offset)
 
-    def _settings(self) -> tuple[int, ...]:
+    def _settings(self) -> tuple[Any, ...]:
         return self._size, self._offset
 
 
@@ -293,47 +357,7 @@ class _SlidingWindows(_AlignedWindows[T]):
         super().__init__(size, slide, offset)
 
 
-class _OfEventTime(_AlignedWindows[T]):
-    """Windows by the timestamps of elements."""
-
-    def assign_windows(
-        self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        """Return the windows that hold the timestamp, newest first; in a gap, none.
-
-        Raises:
-            DeclarationValueError: The element has no timestamp.
-        """
-        return self._at(check_timed(timestamp, self) if timestamp is None else timestamp)
-
-    def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
-        """Return an `EventTimeTrigger`."""
-        return EventTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        """Return True."""
-        return True
-
-
-class _OfProcessingTime(_AlignedWindows[T]):
-    """Windows by the time at which elements are processed."""
-
-    def assign_windows(
-        self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        """Return the windows that hold the processing time, newest first; in a gap, none."""
-        return self._at(context.get_current_processing_time())
-
-    def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
-        """Return a `ProcessingTimeTrigger`."""
-        return ProcessingTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        """Return False."""
-        return False
-
-
-class TumblingEventTimeWindows(_OfEventTime[T], _TumblingWindows[T]):
+class TumblingEventTimeWindows(_ByEventTime[T], _TumblingWindows[T]):
     """Windows of event time, one after another, of one length.
 
     Args:
@@ -355,7 +379,7 @@ class TumblingEventTimeWindows(_OfEventTime[T], _TumblingWindows[T]):
         return note_plain(TumblingEventTimeWindows(*_lengths(size, offset)), size)
 
 
-class TumblingProcessingTimeWindows(_OfProcessingTime[T], _TumblingWindows[T]):
+class TumblingProcessingTimeWindows(_ByProcessingTime[T], _TumblingWindows[T]):
     """Windows of processing time, one after another, of one length.
 
     It takes the arguments of `TumblingEventTimeWindows`.
@@ -374,7 +398,7 @@ class TumblingProcessingTimeWindows(_OfProcessingTime[T], _TumblingWindows[T]):
         return note_plain(TumblingProcessingTimeWindows(*_lengths(size, offset)), size)
 
 
-class SlidingEventTimeWindows(_OfEventTime[T], _SlidingWindows[T]):
+class SlidingEventTimeWindows(_ByEventTime[T], _SlidingWindows[T]):
     """Windows of event time, of one length; a window begins at every slide.
 
     Args:
@@ -401,7 +425,7 @@ class SlidingEventTimeWindows(_OfEventTime[T], _SlidingWindows[T]):
         return note_plain(SlidingEventTimeWindows(*_lengths(size, slide, offset)), size, slide)
 
 
-class SlidingProcessingTimeWindows(_OfProcessingTime[T], _SlidingWindows[T]):
+class SlidingProcessingTimeWindows(_ByProcessingTime[T], _SlidingWindows[T]):
     """Windows of processing time; a window begins at every slide.
 
     It takes the arguments of `SlidingEventTimeWindows`.
@@ -437,7 +461,7 @@ class SessionWindowTimeGapExtractor(ABC, Generic[T]):
         """Return how long the session goes on after this element, in ms; positive."""
 
 
-class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
+class SessionWindows(MergingWindowAssigner[T, TimeWindow], _TimeWindows[T]):
     """Windows of elements of a key that are not further apart than a gap.
 
     Args:
@@ -478,22 +502,8 @@ class SessionWindows(MergingWindowAssigner[T, TimeWindow]):
         """Merge the windows that intersect."""
         TimeWindow.merge_windows(windows, callback)
 
-    def get_window_serializer(self) -> WindowSerializer[TimeWindow]:
-        """Return the serializer of time windows."""
-        return TimeWindowSerializer()
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, SessionWindows)
-            and type(self) is type(other)
-            and self._gap == other._gap
-        )
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._gap))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._gap!r})"
+    def _settings(self) -> tuple[Any, ...]:
+        return (self._gap,)
 
 
 def _make_extractor(extractor: Any, name: str) -> Callable[[Any], int]:
@@ -506,51 +516,7 @@ def _make_extractor(extractor: Any, name: str) -> Callable[[Any], int]:
     return extractor.extract
 
 
-class _SessionsOfEventTime(SessionWindows[T]):
-    """Sessions by the timestamps of elements."""
-
-    def assign_windows(
-        self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        """Return the window that begins at the timestamp and is as long as the gap.
-
-        Raises:
-            DeclarationValueError: The element has no timestamp, or a gap is not positive.
-        """
-        return self._windows(element, check_timed(timestamp, self))
-
-    def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
-        """Return an `EventTimeTrigger`."""
-        return EventTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        """Return True."""
-        return True
-
-
-class _SessionsOfProcessingTime(SessionWindows[T]):
-    """Sessions by the time at which elements are processed."""
-
-    def assign_windows(
-        self, element: T, timestamp: int | None, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        """Return the window that begins at the processing time and is as long as the gap.
-
-        Raises:
-            DeclarationValueError: A gap is not positive.
-        """
-        return self._windows(element, context.get_current_processing_time())
-
-    def get_default_trigger(self, env: Any = None) -> Trigger[T, TimeWindow]:
-        """Return a `ProcessingTimeTrigger`."""
-        return ProcessingTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        """Return False."""
-        return False
-
-
-class DynamicEventTimeSessionWindows(_SessionsOfEventTime[T]):
+class DynamicEventTimeSessionWindows(_ByEventTime[T], SessionWindows[T]):
     """Sessions of event time whose gap depends on the element.
 
     Args:
@@ -568,7 +534,7 @@ class DynamicEventTimeSessionWindows(_SessionsOfEventTime[T]):
         return DynamicEventTimeSessionWindows(extractor)
 
 
-class DynamicProcessingTimeSessionWindows(_SessionsOfProcessingTime[T]):
+class DynamicProcessingTimeSessionWindows(_ByProcessingTime[T], SessionWindows[T]):
     """Sessions of processing time whose gap depends on the element.
 
     Args:
@@ -586,7 +552,7 @@ class DynamicProcessingTimeSessionWindows(_SessionsOfProcessingTime[T]):
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
-class EventTimeSessionWindows(_SessionsOfEventTime[T]):
+class EventTimeSessionWindows(_ByEventTime[T], SessionWindows[T]):
     """Sessions of event time.
 
     Args:
@@ -614,7 +580,7 @@ class EventTimeSessionWindows(_SessionsOfEventTime[T]):
         return DynamicEventTimeSessionWindows(extractor)
 
 
-class ProcessingTimeSessionWindows(_SessionsOfProcessingTime[T]):
+class ProcessingTimeSessionWindows(_ByProcessingTime[T], SessionWindows[T]):
     """Sessions of processing time.
 
     Args:

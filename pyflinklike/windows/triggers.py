@@ -202,7 +202,7 @@ FIRE_AND_PURGE = TriggerResult.FIRE_AND_PURGE
 
 
 class CalmTrigger(Trigger[T, W]):
-    """A base for triggers that override only some methods."""
+    """A base for our own triggers, which compare by their settings and override only some methods."""
 
     def on_element(
         self, element: T, timestamp: int | None, window: W, ctx: Trigger.TriggerContext
@@ -222,6 +222,10 @@ class CalmTrigger(Trigger[T, W]):
 
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
         """Clear nothing: this trigger has no timers and no state."""
+
+    def can_merge(self) -> bool:
+        """Return whether the class has an `on_merge` of its own."""
+        return type(self).on_merge is not Trigger.on_merge
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -255,10 +259,6 @@ class EventTimeTrigger(CalmTrigger[T, TimeWindow]):
         """Fire at the end of the window, not at the end of the lateness."""
         return FIRE if time == window.max_timestamp() else CONTINUE
 
-    def can_merge(self) -> bool:
-        """Return True."""
-        return True
-
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         """Wait for the end of the new window, unless it has passed."""
         end = window.max_timestamp()
@@ -290,10 +290,6 @@ class ProcessingTimeTrigger(CalmTrigger[T, TimeWindow]):
     ) -> TriggerResult:
         """Fire."""
         return FIRE
-
-    def can_merge(self) -> bool:
-        """Return True."""
-        return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         """Wait for the end of the new window, unless it has passed."""
@@ -346,10 +342,6 @@ class CountTrigger(CalmTrigger[T, W]):
         count.clear()
         return FIRE
 
-    def can_merge(self) -> bool:
-        """Return True."""
-        return True
-
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
         """Add the counts of the old windows."""
         ctx.merge_partitioned_state(self._COUNT)
@@ -359,7 +351,7 @@ class CountTrigger(CalmTrigger[T, W]):
         ctx.get_partitioned_state(self._COUNT).clear()
 
 
-class PurgingTrigger(Trigger[T, W]):
+class PurgingTrigger(CalmTrigger[T, W]):
     """A trigger that fires as another one does, and then drops the contents.
 
     Args:
@@ -413,15 +405,6 @@ class PurgingTrigger(Trigger[T, W]):
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
         """Let the nested trigger clear its timers and state."""
         self.nested_trigger.clear(window, ctx)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PurgingTrigger) and self.nested_trigger == other.nested_trigger
-
-    def __hash__(self) -> int:
-        return hash((PurgingTrigger, self.nested_trigger))
-
-    def __repr__(self) -> str:
-        return f"PurgingTrigger({self.nested_trigger!r})"
 
 
 def _add_purge(result: TriggerResult) -> TriggerResult:
@@ -503,10 +486,6 @@ class _ContinuousTrigger(CalmTrigger[T, TimeWindow]):
     def descriptors(self) -> Sequence[StateDescriptor[Any]]:
         """Return the state that holds the next time."""
         return (self._FIRE_TIME,)
-
-    def can_merge(self) -> bool:
-        """Return True."""
-        return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         """Wait for the earliest of the pending times."""

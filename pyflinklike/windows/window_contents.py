@@ -59,17 +59,20 @@ Step = Callable[[list[Any]], Any]
 class Contents(ABC):
     """The form in which a window stores its elements, as the user declared it."""
 
+    type_info: TypeInformation
+    """The type of the elements; an evictor needs them with their timestamps."""
+
     @abstractmethod
     def descriptor(self) -> StateDescriptor:
         """Return the descriptor of the state that stores the contents."""
 
     @abstractmethod
-    def element_type(self) -> TypeInformation:
-        """Return the type of the elements, for an evictor, which needs them with their timestamps."""
-
-    @abstractmethod
     def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
         """Return the contents that the window function gets for these elements."""
+
+    def settings(self) -> Sequence[Setting]:
+        """Return the settings of the contents that a restart must not change."""
+        return ()
 
 
 @attrs.frozen
@@ -85,10 +88,6 @@ class Gathered(Contents):
     def descriptor(self) -> StateDescriptor:
         """Return the descriptor of a list."""
         return ListStateDescriptor(CONTENTS, self.type_info)
-
-    def element_type(self) -> TypeInformation:
-        """Return the type of the elements."""
-        return self.type_info
 
     def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
         """Return the elements."""
@@ -111,9 +110,11 @@ class Reduced(Contents):
         """Return the descriptor of a reducing state."""
         return ReducingStateDescriptor(CONTENTS, self.function, self.type_info)
 
-    def element_type(self) -> TypeInformation:
-        """Return the type of the elements."""
-        return self.type_info
+    def settings(self) -> Sequence[Setting]:
+        """Return the fold and its field."""
+        fixed = self.function.fixed() or _OF_THE_USER
+        field = field_of_fold(self.function, self.type_info)
+        return Setting("the fold of a window", fixed, remedy=_ANEW), *field
 
     def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
         """Return a list of the reduced element; empty if there are no elements."""
@@ -145,10 +146,6 @@ class Aggregated(Contents):
         """Return the descriptor of an aggregating state."""
         return AggregatingStateDescriptor(CONTENTS, self.function, self.accumulator_type)
 
-    def element_type(self) -> TypeInformation:
-        """Return the type of the elements."""
-        return self.type_info
-
     def fold(self, elements: Sequence[Any]) -> Sequence[Any]:
         """Return a list of the result; as in Flink also if there are no elements."""
         function = self.function
@@ -165,8 +162,13 @@ def _at_once(window: Any, call: Callable[..., object], *given: Any) -> bool:  # 
     return True
 
 
-class StoredContents(ABC):
-    """The contents of the current key and window, once the operator is open."""
+class StoredContents:
+    """The contents of the current key and window, once the operator is open: a list of elements.
+
+    Args:
+        state: The state that keeps the contents.
+        contents: The form of the contents in that state.
+    """
 
     alone: Callable[..., bool] = staticmethod(_at_once)
     """Makes a call of the user's code that belongs to a firing, and returns whether it succeeded.
@@ -174,8 +176,6 @@ class StoredContents(ABC):
     Its arguments are the window, the call and the arguments of that call.  If such a call may fail
     alone, the operator replaces this function.
     """
-    state: Any
-    """The state that keeps the contents; if windows merge, their states merge."""
 
     @staticmethod
     def of(
@@ -197,42 +197,36 @@ class StoredContents(ABC):
                 kind would never end.
             settings: Further settings of the windows that a restart must not change.
         """
-        declared = (context, windows, settings)
+        kept = contents
         if evictor is not None:
-            return _Evicted(contents, evictor, evictor_context, *declared)
-        if isinstance(contents, Gathered):
-            return _StoredElements(contents, *declared)
-        if isinstance(contents, Reduced):
-            fixed = contents.function.fixed() or _OF_THE_USER
-            field = field_of_fold(contents.function, contents.type_info)
-            settings = (*settings, Setting("the fold of a window", fixed, remedy=_ANEW), *field)
-            return _StoredReduction(contents, context, windows, settings)
-        assert isinstance(contents, Aggregated)
-        return _StoredFold(contents, *declared)
-
-    def __init__(
-        self,
-        descriptor: StateDescriptor,
-        context: NamespacedRuntimeContext,
-        windows: str,
-        settings: Sequence[Setting],
-    ) -> None:
-        kind = f"{descriptor.kind} of {windows}"
-        self.state = context.get_partitioned_state(CONTENTS, descriptor, kind, settings)
+            kept = Gathered(Types.TUPLE([contents.type_info, Types.LONG()]))
+        descriptor = kept.descriptor()
+        kind, settings = f"{descriptor.kind} of {windows}", (*settings, *kept.settings())
+        state = context.get_partitioned_state(CONTENTS, descriptor, kind, settings)
         context.reserve(descriptor)
-        self.clear: Callable[[], None] = self.state.clear
-        """Drop the contents."""
-        self.store: Callable[[Any], None] = self.state._store
-        """Store prepared contents under the current key and window."""
+        if evictor is not None:
+            return _Evicted(state, kept, contents, evictor, evictor_context)
+        if isinstance(contents, Gathered):
+            return StoredContents(state, contents)
+        assert isinstance(contents, (Reduced, Aggregated))
+        return _StoredFold(state, contents)
 
-    @abstractmethod
+    def __init__(self, state: Any, contents: Contents) -> None:
+        self.state = state
+        """The state that keeps the contents; if windows merge, their states merge."""
+        self.clear: Callable[[], None] = state.clear
+        """Drop the contents."""
+        self.store: Callable[[Any], None] = state._store
+        """Store prepared contents under the current key and window."""
+        self._add, self._are_stored = state.add, contents.type_info.are_stored
+
     def add(self, value: Any, timestamp: int | None) -> None:
         """Add an element with its event time in ms."""
+        self._add(value)
 
     # Many elements at once.  The state does not change before `store`.  If an element or a fold is
     # refused, the steps raise, though with another message than `add`.
 
-    @abstractmethod
     def choose_steps(self, elements: Sequence[Any]) -> tuple[Step, Step]:
         """Choose the steps by which elements of a micro-batch are added, many at once.
 
@@ -246,35 +240,6 @@ class StoredContents(ABC):
             of their windows.  The second takes its result and returns the contents to `store` under
             the current key and window: the same as if the elements were added one by one.
         """
-
-    @abstractmethod
-    def fire(self, window: Any, apply: Fire) -> None:
-        """Apply a function to the contents, unless they are empty."""
-
-    @abstractmethod
-    def look(self) -> Any:
-        """Return the contents, for the dead letter of a firing that failed."""
-
-    @abstractmethod
-    def is_empty(self) -> bool:
-        """Return whether there are no contents."""
-
-
-class _StoredElements(StoredContents):
-    def __init__(
-        self,
-        contents: Contents,
-        context: NamespacedRuntimeContext,
-        windows: str,
-        settings: Sequence[Setting],
-    ) -> None:
-        super().__init__(contents.descriptor(), context, windows, settings)
-        self._add, self._are_stored = self.state.add, contents.element_type().are_stored
-
-    def add(self, value: Any, timestamp: int | None) -> None:
-        self._add(value)
-
-    def choose_steps(self, elements: Sequence[Any]) -> tuple[Step, Step]:
         return _as_they_are if self._are_stored(elements) else self._freeze, _as_they_are
 
     def _freeze(self, elements: list[Any]) -> list[Any]:
@@ -282,14 +247,17 @@ class _StoredElements(StoredContents):
         return frozen
 
     def fire(self, window: Any, apply: Fire) -> None:
+        """Apply a function to the contents, unless they are empty."""
         elements = list(self.state.get())
         if elements:
             apply(window, elements)
 
     def look(self) -> Any:
+        """Return the contents, for the dead letter of a firing that failed."""
         return list(self.state.get())
 
     def is_empty(self) -> bool:
+        """Return whether there are no contents."""
         return not any(True for _ in self.state.get())
 
 
@@ -297,23 +265,27 @@ def _as_they_are(elements: list[Any]) -> Any:
     return elements
 
 
-class _StoredFold(_StoredElements):
-    def __init__(
-        self,
-        contents: Aggregated | Reduced,
-        context: NamespacedRuntimeContext,
-        windows: str,
-        settings: Sequence[Setting],
-    ) -> None:
-        super().__init__(contents, context, windows, settings)
-        function = contents.function
-        self._fold = function.add if isinstance(function, AggregateFunction) else function.reduce
+class _StoredFold(StoredContents):
+    """A fold; our own reduce functions take many elements at once."""
+
+    def __init__(self, state: Any, contents: Aggregated | Reduced) -> None:
+        super().__init__(state, contents)
+        self._fold_stored: Callable[[Sequence[Any]], Any] | None = None
+        if isinstance(contents, Aggregated):
+            self._fold: Callable[[Any, Any], Any] = contents.function.add
+        else:
+            self._fold = contents.function.reduce
+            self._fold_stored = contents.function.make_stored_fold(contents.type_info)
 
     def choose_steps(self, elements: Sequence[Any]) -> tuple[Step, Step]:
-        return _as_they_are, self._prepare
+        is_short = self._fold_stored is not None and self._are_stored(elements)
+        return _as_they_are, self._prepare_stored if is_short else self._prepare
 
     def _prepare(self, elements: list[Any]) -> Any:
         return self.state._prepare(elements, self._fold)
+
+    def _prepare_stored(self, elements: list[Any]) -> Any:
+        return self.state._prepare_stored(elements, self._fold_stored)
 
     def fire(self, window: Any, apply: Fire) -> None:
         folded = self.state.get()
@@ -327,41 +299,18 @@ class _StoredFold(_StoredElements):
         return self.state.get() is None
 
 
-class _StoredReduction(_StoredFold):
-    """A reduction; a fold by one of our own functions takes many elements at once."""
-
-    def __init__(
-        self,
-        contents: Reduced,
-        context: NamespacedRuntimeContext,
-        windows: str,
-        settings: Sequence[Setting],
-    ) -> None:
-        super().__init__(contents, context, windows, settings)
-        self._fold_stored = contents.function.make_stored_fold(contents.type_info)
-
-    def choose_steps(self, elements: Sequence[Any]) -> tuple[Step, Step]:
-        is_short = self._fold_stored is not None and self._are_stored(elements)
-        return _as_they_are, self._prepare_stored if is_short else self._prepare
-
-    def _prepare_stored(self, elements: list[Any]) -> Any:
-        return self.state._prepare_stored(elements, self._fold_stored)
-
-
-class _Evicted(_StoredElements):
+class _Evicted(StoredContents):
     """Every element with its timestamp; an evictor removes some when the window fires."""
 
     def __init__(
         self,
+        state: Any,
+        kept: Contents,
         contents: Contents,
         evictor: Evictor[Any, Any],
         evictor_context: Evictor.EvictorContext,
-        context: NamespacedRuntimeContext,
-        windows: str,
-        settings: Sequence[Setting],
     ) -> None:
-        timed = Types.TUPLE([contents.element_type(), Types.LONG()])
-        super().__init__(Gathered(timed), context, windows, settings)
+        super().__init__(state, kept)
         self._contents, self._evictor, self._context = contents, evictor, evictor_context
 
     def add(self, value: Any, timestamp: int | None) -> None:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from typing import Any, Generic
 
+import attrs
 import pyarrow.compute as pc
 
 from pyflinklike._clock import MAX_WATERMARK
@@ -124,6 +125,7 @@ class TimeWindow(Window):
         return f"TimeWindow(start={self.start}, end={self.end})"
 
 
+@attrs.define(unsafe_hash=True)
 class CountWindow(Window):
     """A window of a number of elements.
 
@@ -131,23 +133,11 @@ class CountWindow(Window):
         id: The number of the window among the windows of its key, from 0.
     """
 
-    __slots__ = ("id",)
-
-    def __init__(self, id: int) -> None:  # noqa: A002 - PyFlink's name
-        self.id = id
+    id: int
 
     def max_timestamp(self) -> int:
         """Return the end of time: the window ends by its elements."""
         return MAX_WATERMARK
-
-    def __eq__(self, other: object) -> bool:
-        return other.__class__ is CountWindow and self.id == other.id
-
-    def __hash__(self) -> int:
-        return hash(self.id)
-
-    def __repr__(self) -> str:
-        return f"CountWindow(id={self.id})"
 
 
 class GlobalWindow(Window):

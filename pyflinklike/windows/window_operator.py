@@ -291,8 +291,7 @@ class WindowTask:
         self._late_tag, self._late_output = declared.late_data_tag, declared.late_output
         self._to_namespace, self._to_window = serializer.to_namespace, serializer.to_window
         self._current, self._timers = context.current, context.timers
-        self._assigner_context = AssignerContext(context)
-        self._trigger_context = TaskTriggerContext(context)
+        self._task_context = WindowTaskContext(context)
         self._late_records = context.get_metrics_group().counter(LATE_RECORDS)
         self.current_watermark = self._timers.current_watermark
         """Return the watermark in ms."""
@@ -310,12 +309,12 @@ class WindowTask:
             declared.contents,
             context,
             declared.evictor,
-            self._trigger_context,
+            self._task_context,
             kind_of(assigner),
             _settings_of(declared),
         )
         for of_window in declared.trigger.descriptors():
-            self._trigger_context.get_partitioned_state(of_window)
+            self._task_context.get_partitioned_state(of_window)
         for descriptor in assigner.descriptors():
             # Obtained now, so that a restored state that does not fit is refused at once.
             context.get_state(descriptor)
@@ -363,7 +362,7 @@ class WindowTask:
         self._key, self._outputs = key, []
         watermark, is_skipped = self._timers.current_watermark(), True
         to_namespace, merging = self._to_namespace, self._merging
-        windows = self._assign(value, timestamp, self._assigner_context)
+        windows = self._assign(value, timestamp, self._task_context)
         if self._is_simple:
             if self._add_simply(value, windows, watermark) and self._is_late(timestamp, watermark):
                 self._dismiss(value)
@@ -409,7 +408,7 @@ class WindowTask:
             if not self._timers_lag or namespace == state_window:
                 self._register_end(window.max_timestamp())
             return
-        result = self._trigger.on_element(value, timestamp, window, self._trigger_context)
+        result = self._trigger.on_element(value, timestamp, window, self._task_context)
         if result is not CONTINUE:
             self._act(result, window, state_window)
             current.namespace = namespace
@@ -467,7 +466,7 @@ class WindowTask:
     def _pass_on(self, window: Any, olds: Sequence[Any]) -> None:
         """Let the trigger and the timers follow a merge."""
         self._ends.refuse_passed(window)
-        trigger, context, current = self._trigger, self._trigger_context, self._current
+        trigger, context, current = self._trigger, self._task_context, self._current
         context.merged = [self._to_namespace(old) for old in olds]
         current.namespace = self._to_namespace(window)
         trigger.on_merge(window, context)
@@ -509,7 +508,9 @@ class WindowTask:
                     self._catch_up(window, self._merging)
                 return None
         if self._is_plain and is_event and timestamp == window.max_timestamp():
-            self._fire_and_end(window, namespace, state_window)
+            self._current.namespace = state_window
+            self._fire(window)
+            self._end(window, namespace, state_window)
             return self._collect_outputs()
         trigger = self._trigger
         on_time = trigger.on_event_time if is_event else trigger.on_processing_time
@@ -519,18 +520,6 @@ class WindowTask:
         if is_event is self._is_event_time:
             self._end_if_over(timestamp, window, namespace, state_window)
         return self._collect_outputs()
-
-    def _fire_and_end(self, window: Window, namespace: Hashable, state_window: Hashable) -> None:
-        """Fire and end a window of the default trigger, without asking the trigger."""
-        self._current.namespace = state_window
-        self._fire(window)
-        self._contents.clear()
-        self._current.namespace = namespace
-        if self._has_state:
-            self._function_context.current_window = window
-            self._alone(short_repr, window, self._function.clear, self._function_context)
-        if self._merging is not None:
-            self._merging.retire(state_window)
 
     def _end_if_over(
         self, timestamp: int, window: Window, namespace: Hashable, state_window: Hashable
@@ -554,7 +543,8 @@ class WindowTask:
         self._current.namespace = state_window
         self._contents.clear()
         self._current.namespace = namespace
-        self._alone(short_repr, window, self._trigger.clear, window, self._trigger_context)
+        if not self._is_plain:  # the default trigger has nothing to clear
+            self._alone(short_repr, window, self._trigger.clear, window, self._task_context)
         if self._has_state:
             self._function_context.current_window = window
             self._alone(short_repr, window, self._function.clear, self._function_context)
@@ -569,7 +559,7 @@ class WindowTask:
         """Return the trigger's decision for a timer; `CONTINUE` if it fails."""
         said = [CONTINUE]
         self._alone(
-            short_repr, window, lambda: said.append(on_time(time, window, self._trigger_context))
+            short_repr, window, lambda: said.append(on_time(time, window, self._task_context))
         )
         return said[-1]
 
@@ -702,27 +692,12 @@ def _describe_firing(declared: WindowDeclaration) -> Setting:
 S = TypeVar("S")
 
 
-class AssignerContext(WindowAssigner.WindowAssignerContext):
-    """The context of an assigner.
+class WindowTaskContext(
+    Trigger.OnMergeContext, Evictor.EvictorContext, WindowAssigner.WindowAssignerContext
+):
+    """The context of triggers, evictors and assigners.
 
-    Args:
-        context: The context of the operator.
-    """
-
-    def __init__(self, context: NamespacedRuntimeContext) -> None:
-        self._context = context
-
-    def get_current_processing_time(self) -> int:
-        """Return the processing time in ms."""
-        return self._context.timers.current_processing_time()
-
-    def get_runtime_context(self) -> RuntimeContext:
-        """Return the context of the operator."""
-        return self._context
-
-
-class TaskTriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext):
-    """The context of a trigger or an evictor; the current namespace is the trigger's window.
+    The current namespace is the window of the trigger; an assigner needs none.
 
     Args:
         context: The context of the operator.
@@ -734,6 +709,10 @@ class TaskTriggerContext(Trigger.OnMergeContext, Evictor.EvictorContext):
         self._states: dict[str, tuple[StateDescriptor, Any]] = {}
         self.merged: Sequence[Hashable] = ()
         """The namespaces of the windows that became one, in `on_merge`."""
+
+    def get_runtime_context(self) -> RuntimeContext:
+        """Return the context of the operator."""
+        return self._context
 
     def get_current_processing_time(self) -> int:
         """Return the processing time in ms."""

@@ -215,6 +215,31 @@ def test_a_batch_function_needs_its_key_column():
     assert [] == harness.process_batch({"user": [], "ts": []}).to_pylist()
 
 
+class Frame:
+    """Stands for a DataFrame of Polars, which need not be installed."""
+
+    def to_arrow(self):
+        return pa.table({"k": ["a", "b"]})
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        {"k": ["a", "b"]},
+        pa.table({"k": ["a", "b"]}),
+        pa.table({"k": ["a", "b"]}).to_pandas(),
+        Frame(),
+    ],
+    ids=["mapping", "table", "pandas", "polars"],
+)
+def test_records_and_rows_come_in_the_same_forms(records):
+    """A function may return what the harness takes."""
+    with KeyedBatchHarness(Emits(records), "k") as harness:
+        assert [{"k": "a"}, {"k": "b"}] == harness.process_batch(records).to_pylist()
+        with pytest.raises(DeclarationTypeError, match="records are a mapping of columns"):
+            harness.process_batch(5)
+
+
 def test_numpy_is_asked_for_when_it_is_needed():
     """With what to install; functions of elements do without."""
     code = """

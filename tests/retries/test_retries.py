@@ -250,7 +250,9 @@ class StoresAnId(Visits):
 
 def test_a_difference_in_state_alone_is_caught() -> None:
     """Sooner or later it comes out."""
-    assert "First difference: state 'id': got" in caught(StoresAnId())
+    told = caught(StoresAnId())
+    assert "First difference: state 'id': got" in told
+    assert "Likely cause: it draws random numbers" in told
 
 
 class JoinsASet(Visits):

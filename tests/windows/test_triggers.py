@@ -381,6 +381,22 @@ def test_a_trigger_that_cannot_merge_is_refused_for_sessions():
         window(EventTimeSessionWindows.with_gap(5)).trigger(PurgingTrigger.of(NeverTrigger()))
 
 
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        EventTimeTrigger(),
+        CountTrigger(2),
+        ContinuousEventTimeTrigger(2),
+        PurgingTrigger.of(CountTrigger(2)),
+    ],
+    ids=lambda trigger: type(trigger).__name__,
+)
+def test_a_trigger_with_on_merge_can_merge(trigger):
+    """Of ours, each that has the method."""
+    assert trigger.can_merge()
+    window(EventTimeSessionWindows.with_gap(5)).trigger(trigger)
+
+
 def test_triggers_are_checked():
     """Counts and intervals are positive, and a nested trigger is one."""
     for make in (
