@@ -21,8 +21,10 @@ from pathlib import Path
 
 import paths
 
-LINES = ("harness_heap", "cold_heap") + tuple(
-    f"{name}_{backend}" for backend in ("heap", "rocksdb") for name in ("W1", "W2", "W4", "W5")
+LINES = (
+    "harness_heap",
+    "cold_heap",
+    *(f"{name}_{backend}" for backend in ("heap", "rocksdb") for name in ("W1", "W2", "W4", "W5")),
 )
 """What is measured: a call for each record, a cold load, and micro-batches of a workload."""
 
@@ -47,7 +49,8 @@ class Side:
 
     def measure(self, line: str) -> float:
         """Run one line in this process; the seconds of CPU of its fastest round."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         print(line, file=self._process.stdin, flush=True)
         return float(json.loads(self._process.stdout.readline()))
 

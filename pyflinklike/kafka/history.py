@@ -16,7 +16,7 @@ import attrs
 
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DataLossError, DeclarationValueError
-from pyflinklike.kafka.offsets import Cluster, Offsets, Partition, resolve_offsets
+from pyflinklike.kafka.offsets import Cluster, Offsets, resolve_offsets
 from pyflinklike.kafka.options import (
     EARLIEST,
     LATEST,
