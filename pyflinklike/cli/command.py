@@ -18,11 +18,10 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from pyflinklike.cli.answer_choice import end_waiting, open_answers
-from pyflinklike.cli.answers import Answers
+from pyflinklike.cli.answers import Answers, end_waiting, open_answers
 from pyflinklike.cli.cells import as_json, as_text, rows_of
 
-__all__ = ["Look", "command", "print_rows", "program"]
+__all__ = ["Look", "command", "limit_option", "print_rows", "program"]
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -32,7 +31,7 @@ _MODULES = {
     **dict.fromkeys(("check", "diff", "export", "report"), "commands"),
     "explain": "explain_command",
     "failures": "failures_command",
-    "serve": "serve_command",
+    "serve": "commands",
 }
 """The module of each command, imported when the command is called: some import much."""
 
@@ -133,7 +132,12 @@ def print_rows(look: Look, answers: Answers, table: Any, limit: int, **facts: ob
     kept = table.slice(0, limit) if more else table
     look.printer.rows(rows_of(kept), kept.column_names, batch_id=answers.batch_id, **facts)
     if more:
-        look.printer.warn(f"there are more than these {limit}; --limit 0 shows all")
+        look.printer.warn_of_more(limit)
+
+
+limit_option = click.option(
+    "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
+)
 
 
 # Printing
@@ -155,6 +159,10 @@ class Printer:
         """Print a line about the answer on standard error."""
         end_waiting()
         click.echo(text, err=True)
+
+    def warn_of_more(self, limit: int, what: str = "there are") -> None:
+        """Say that only the first rows were printed."""
+        self.warn(f"{what} more than these {limit}; --limit 0 shows all")
 
     def rows(
         self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], **facts: object
