@@ -37,7 +37,7 @@ from pyflinklike.queryable_state.decoded_groups import DecodedGroups, ReplicaMet
 from pyflinklike.queryable_state.image import Image, ImageSource, Share
 from pyflinklike.queryable_state.read_only_states import StateReader
 from pyflinklike.queryable_state.savepoint_source import SavepointSource
-from pyflinklike.queryable_state.version import OpenStates, Version
+from pyflinklike.queryable_state.version import OpenStates, Version, begin_waiting
 from pyflinklike.state_processor._logs.state_infos import state_of
 from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint
 from pyflinklike.types.pickled_type import pickle_allowed
@@ -307,6 +307,7 @@ class QueryableState(StateReader):
             StoreClosedError: The replica is closed.
         """
         seen, begun = self._current(), self._begun
+        begin_waiting()
         with self._refreshing:
             former = self._current()
             if self._begun > begun:

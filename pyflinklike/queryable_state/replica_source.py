@@ -28,6 +28,7 @@ from pyflinklike.queryable_state.image import (
     image_of,
     next_image,
 )
+from pyflinklike.queryable_state.version import begin_waiting
 from pyflinklike.queryable_state.xxhash64 import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids, index_of
 from pyflinklike.spark._wire.schema import arrow_type, key_type_of
@@ -246,6 +247,7 @@ class KeyRoute:
             raise StateValueError(msg)
         found = self._hash(key)
         if found is None:
+            begin_waiting()
             (group,) = find_wanted_keys(self._spark, self._record, [key]).groups
             return self._freeze(key), group
         return self._freeze(key), add_sign(found) % self._max_parallelism
