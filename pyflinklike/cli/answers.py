@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface through which commands ask a checkpoint or a savepoint, and how one is opened.
+"""The interface through which commands ask a checkpoint or a savepoint, and the session for one.
 
-A savepoint is opened without Spark.  For a checkpoint the command starts Spark, unless it runs, and
+A savepoint is read without Spark.  For a checkpoint the command starts Spark, unless it runs, and
 keeps Java from printing on the terminal.  That takes many seconds, so a line on standard error says
 what the command waits for, and for how long.  In a pipe or a log there is no such line.
 """
@@ -34,7 +34,6 @@ __all__ = [
     "choose_state",
     "end_waiting",
     "is_savepoint",
-    "open_answers",
     "operator_of",
     "order_of",
     "session",
@@ -168,37 +167,7 @@ def order_of(columns: Sequence[tuple[str, Any]], keys: Sequence[str]) -> list[st
     return [name for name in wanted if not pa.types.is_nested(types[name])]
 
 
-# How they are opened
-
-
-@contextmanager
-def open_answers(
-    path: str, operator: str | None, batch: int | None, master: str, *, quiet: bool = True
-) -> Iterator[Answers]:
-    """Open the checkpoint or savepoint at a path until the end of the block.
-
-    Args:
-        path: The path of a checkpoint or a savepoint.
-        operator: Spark's number of an operator or its uid; None opens all operators.
-        batch: The number of a micro-batch; None opens the last.
-        master: Spark's master URL, if the path is a checkpoint; a savepoint needs no Spark.
-        quiet: Whether to hide what Java prints.
-
-    Raises:
-        DeclarationValueError: The path does not exist, or is a savepoint and a batch is given.
-    """
-    if is_savepoint(path):
-        if batch is not None:
-            msg = f"--batch chooses a batch of a checkpoint, got savepoint {path!r}, which has one batch"
-            raise DeclarationValueError(f"{msg}; leave it out")
-        from pyflinklike.cli.savepoint_answers import SavepointAnswers
-
-        yield SavepointAnswers.open(path, operator)
-        return
-    from pyflinklike.cli.checkpoint_answers import CheckpointAnswers
-
-    with session(master, path, quiet=quiet) as spark:
-        yield CheckpointAnswers.open(spark, path, operator_of(operator), batch)
+# A path, an operator, a state
 
 
 def is_savepoint(path: str) -> bool:

@@ -25,7 +25,6 @@ from pyflinklike.cli.answers import (
     choose_state,
     is_savepoint,
     operator_of,
-    session,
 )
 from pyflinklike.cli.cells import iso, length
 from pyflinklike.cli.command import Look, command, limit_option, print_rows
@@ -221,7 +220,7 @@ def _find_damage(look: Look, *, all_batches: bool) -> tuple[list[Finding], Check
 
 
 def _check_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
-    with session(look.master, look.path, quiet=not look.traceback) as spark:
+    with look.session() as spark:
         from pyflinklike.state_processor._checkpoints.checkpoint_check import check_checkpoint
 
         return check_checkpoint(
@@ -400,7 +399,7 @@ def _report(look: Look, out: str) -> int:
     if look.is_json:
         msg = "report writes a page, got --json; leave it out"
         raise DeclarationValueError(msg)
-    with session(look.master, look.path, quiet=not look.traceback) as spark:
+    with look.session() as spark:
         from pyflinklike.report import checkpoint_report
 
         which = operator_of(look.operator)
@@ -470,7 +469,7 @@ def _replica(look: Look) -> Iterator[QueryableState]:
         ) as state:
             yield state
         return
-    with session(look.master, look.path, quiet=not look.traceback) as spark:
+    with look.session() as spark:
         operator = operator_of(look.operator)
         chosen = 0 if operator is None else operator
         with QueryableState.open(spark, look.path, operator=chosen, allow_scan=True) as state:

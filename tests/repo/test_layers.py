@@ -58,6 +58,7 @@ ONLY_IN = {
         "state_processor._spark",
         "kafka",
         "cli.answers",
+        "cli.command",
         "cli.checkpoint_answers",
         "report",
         "monitoring",
