@@ -274,14 +274,17 @@ def _health(served: _Replica | _View, query: Query) -> Response:
 
 
 def _respond(
-    body: Any, at: Freshness = _UNKNOWN, status: HTTPStatus = HTTPStatus.OK, **headers: str
+    body: Any,
+    at: Freshness = _UNKNOWN,
+    status: HTTPStatus = HTTPStatus.OK,
+    more: Mapping[str, str] | None = None,
 ) -> Response:
     """Return an answer as JSON, with the micro-batch and the age in ms that it has."""
     try:
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can write as an escape
         text = json.dumps(body, separators=(",", ":")).encode()
-    headers["Cache-Control"] = "no-cache"
+    headers = {"Cache-Control": "no-cache", **(more or {})}
     if at.batch_id is not None:
         headers["X-Batch-Id"] = str(at.batch_id)
     if at.lag is not None:
@@ -292,9 +295,13 @@ def _respond(
 
 
 def _fail(
-    status: HTTPStatus, message: str, kind: str = "", at: Freshness = _UNKNOWN, **headers: str
+    status: HTTPStatus,
+    message: str,
+    kind: str = "",
+    at: Freshness = _UNKNOWN,
+    more: Mapping[str, str] | None = None,
 ) -> Response:
-    return _respond({"error": kind or status.phrase, "message": message}, at, status, **headers)
+    return _respond({"error": kind or status.phrase, "message": message}, at, status, more)
 
 
 async def _answer_error(status: HTTPStatus, _: Request, error: Exception) -> Response:
@@ -312,7 +319,7 @@ async def _answer_refusal(paths: list[str], request: Request, error: Exception) 
         return _fail(HTTPStatus.NOT_FOUND, msg)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         msg = f"requests are GET or HEAD, got {short_repr(request.method)}"
-        return _fail(HTTPStatus.METHOD_NOT_ALLOWED, msg, Allow="GET, HEAD")
+        return _fail(HTTPStatus.METHOD_NOT_ALLOWED, msg, more={"Allow": "GET, HEAD"})
     return _fail(HTTPStatus(error.status_code), error.detail)
 
 
@@ -370,7 +377,7 @@ class _Guard:
                 msg = "a request must give the token, got none or another"
                 asks = {"WWW-Authenticate": 'Bearer realm="pyflinklike"'}
                 msg = f"{msg}; send Authorization: Bearer .."
-                answer = _fail(HTTPStatus.UNAUTHORIZED, msg, **asks)
+                answer = _fail(HTTPStatus.UNAUTHORIZED, msg, more=asks)
             path = scope["path"].rstrip("/")
             if path != scope.get("root_path", ""):
                 scope = {**scope, "path": path}

@@ -337,7 +337,7 @@ def _numbers(channel: Any, name: str) -> Any:
     if _is_size(name):
         axis = {"labelExpr": "format(datum.value, '~s') + 'B'", "tickCount": 5}
     elif name in _WHOLE:
-        axis["tickMinStep"] = 1  # things that are counted have no halves, so ticks have none
+        axis["tickMinStep"] = 1  # a chart of things that are counted has no half ticks
     return _column(channel, name, "quantitative", axis=axis)
 
 
