@@ -3,7 +3,7 @@
 
 import sys
 
-from pyflinklike.cli.entry import main
+from pyflinklike.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -82,7 +82,8 @@ def lacking(what: str, extra: str, error: ImportError) -> RequirementError:
         extra: The extra that brings the missing package.
         error: The error that the import raised.
     """
-    return RequirementError(f"{what} needs another package, got {error}; {install(extra)}")
+    msg = f"{what} needs another package, got {error}; {install(extra)}"
+    return RequirementError(msg, name=error.name)
 
 
 # Numbers that are lengths and times

@@ -10,19 +10,22 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
 
-from pyflinklike.cli.answer_choice import end_waiting, open_answers
-from pyflinklike.cli.answers import Answers
+from pyflinklike.cli.answers import Answers, end_waiting, is_savepoint, operator_of, session
 from pyflinklike.cli.cells import as_json, as_text, rows_of
+from pyflinklike.errors import DeclarationValueError
 
-__all__ = ["Look", "command", "print_rows", "program"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Look", "command", "limit_option", "print_rows", "program"]
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -32,7 +35,7 @@ _MODULES = {
     **dict.fromkeys(("check", "diff", "export", "report"), "commands"),
     "explain": "explain_command",
     "failures": "failures_command",
-    "serve": "serve_command",
+    "serve": "commands",
 }
 """The module of each command, imported when the command is called: some import much."""
 
@@ -94,11 +97,30 @@ class Look:
         """The printer in the form that `--json` chooses."""
         return Printer(self.is_json)
 
-    def answers(self) -> AbstractContextManager[Answers]:
-        """Open the checkpoint or savepoint until the end of the block."""
-        return open_answers(
-            self.path, self.operator, self.batch, self.master, quiet=not self.traceback
-        )
+    def session(self) -> AbstractContextManager[SparkSession]:
+        """Start a session of Spark that reads the checkpoint, until the end of the block."""
+        return session(self.master, self.path, quiet=not self.traceback)
+
+    @contextmanager
+    def answers(self) -> Iterator[Answers]:
+        """Open the checkpoint or savepoint until the end of the block.
+
+        Raises:
+            DeclarationValueError: The path does not exist, or is a savepoint and a batch is given.
+        """
+        if not is_savepoint(self.path):
+            from pyflinklike.cli.checkpoint_answers import CheckpointAnswers
+
+            with self.session() as spark:
+                operator = operator_of(self.operator)
+                yield CheckpointAnswers.open(spark, self.path, operator, self.batch)
+            return
+        if self.batch is not None:
+            msg = f"--batch chooses a batch of a checkpoint, got savepoint {self.path!r}"
+            raise DeclarationValueError(f"{msg}, which has one batch; leave it out")
+        from pyflinklike.cli.savepoint_answers import SavepointAnswers
+
+        yield SavepointAnswers.open(self.path, self.operator)
 
 
 def command(name: str) -> Callable[[Callable[..., int]], click.Command]:
@@ -133,7 +155,12 @@ def print_rows(look: Look, answers: Answers, table: Any, limit: int, **facts: ob
     kept = table.slice(0, limit) if more else table
     look.printer.rows(rows_of(kept), kept.column_names, batch_id=answers.batch_id, **facts)
     if more:
-        look.printer.warn(f"there are more than these {limit}; --limit 0 shows all")
+        look.printer.warn_of_more(limit)
+
+
+limit_option = click.option(
+    "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
+)
 
 
 # Printing
@@ -155,6 +182,10 @@ class Printer:
         """Print a line about the answer on standard error."""
         end_waiting()
         click.echo(text, err=True)
+
+    def warn_of_more(self, limit: int, what: str = "there are") -> None:
+        """Say that only the first rows were printed."""
+        self.warn(f"{what} more than these {limit}; --limit 0 shows all")
 
     def rows(
         self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], **facts: object

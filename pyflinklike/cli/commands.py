@@ -1,23 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that show (`list`, `show`, `get`, `timers`), compare (`check`, `diff`) and write.
+"""The commands that show (`list`, `show`, `get`, `timers`), compare (`check`, `diff`) and pass on.
 
-A command asks and prints.  It asks a checkpoint and a savepoint the same questions.
+A command asks and prints.  It asks a checkpoint and a savepoint the same questions.  `export` and
+`report` write files, and `serve` answers over HTTP, which needs the extra `http`.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
 
 import attrs
 import click
 import pyarrow as pa
 
-from pyflinklike.cli.answer_choice import choose_state, is_savepoint, operator_of, session
-from pyflinklike.cli.answers import Answers, EntryChoice
+from pyflinklike._checks import lacking
+from pyflinklike.cli.answers import (
+    Answers,
+    EntryChoice,
+    choose_state,
+    is_savepoint,
+    operator_of,
+)
 from pyflinklike.cli.cells import iso, length
-from pyflinklike.cli.command import Look, command, print_rows
+from pyflinklike.cli.command import Look, command, limit_option, print_rows
 from pyflinklike.errors import (
     CorruptStateError,
     DeclarationValueError,
@@ -29,9 +39,10 @@ from pyflinklike.state_processor._logs.key_columns import column_key_of, time_of
 from pyflinklike.state_processor._logs.state_infos import StateInfo
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 
-_limit = click.option(
-    "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
-)
+if TYPE_CHECKING:
+    import uvicorn
+
+    from pyflinklike.queryable_state import QueryableState
 
 
 @command("list")
@@ -85,7 +96,7 @@ def _short(info: StateInfo) -> dict[str, Any]:
 
 @command("show")
 @click.argument("name", metavar="STATE")
-@_limit
+@limit_option
 @click.option("--where", metavar="SQL", help="A condition of Spark's SQL; checkpoints only.")
 @click.option(
     "--expired/--alive", "expired", default=None, help="Only entries past their TTL, or the others."
@@ -142,7 +153,7 @@ def _key(info: StateInfo, text: str) -> Any:
 @command("timers")
 @click.option("--domain", type=click.Choice(["event_time", "processing_time"]))
 @click.option("--due-before", metavar="TIME", help="A time in ISO 8601 or in ms.")
-@_limit
+@limit_option
 def _timers(look: Look, domain: str | None, due_before: str | None, limit: int) -> int:
     """Count the registered timers, and show the next of them."""
     before = None if due_before is None else time_of(due_before)
@@ -209,7 +220,7 @@ def _find_damage(look: Look, *, all_batches: bool) -> tuple[list[Finding], Check
 
 
 def _check_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding], Checked]:
-    with session(look.master, look.path, quiet=not look.traceback) as spark:
+    with look.session() as spark:
         from pyflinklike.state_processor._checkpoints.checkpoint_check import check_checkpoint
 
         return check_checkpoint(
@@ -224,7 +235,7 @@ def _check_checkpoint(look: Look, *, all_batches: bool) -> tuple[list[Finding], 
 @command("diff")
 @click.argument("other", metavar="[PATH_B]", required=False)
 @click.option("--batches", metavar="A..B", help="Two batches of one checkpoint.")
-@_limit
+@limit_option
 def _diff(look: Look, other: str | None, batches: str | None, limit: int) -> int:
     """Show the differences of two checkpoints, two savepoints, or two batches of a checkpoint.
 
@@ -265,9 +276,7 @@ def _print_differences(look: Look, before: Answers, after: Answers, limit: int) 
         look.printer.note(f"\n{each.state}:")
         print_rows(look, after, each.rows, 0, operator=each.operator, state=each.state)
         if each.rows.num_rows < sum(each.counts.values()):
-            look.printer.warn(
-                f"state {each.state!r} has more than these {limit}; --limit 0 shows all"
-            )
+            look.printer.warn_of_more(limit, f"state {each.state!r} has")
     return 1 if found else 0
 
 
@@ -390,10 +399,97 @@ def _report(look: Look, out: str) -> int:
     if look.is_json:
         msg = "report writes a page, got --json; leave it out"
         raise DeclarationValueError(msg)
-    with session(look.master, look.path, quiet=not look.traceback) as spark:
+    with look.session() as spark:
         from pyflinklike.report import checkpoint_report
 
         which = operator_of(look.operator)
         checkpoint_report(spark, look.path, out, batch_id=look.batch, operator=which)
     look.printer.note(f"written to {out}")
     return 0
+
+
+# Over HTTP
+
+
+_HOST = "127.0.0.1"
+# Another name in the header `Host` may come from a web page whose name now leads here (DNS rebinding).
+_NAMES = ("localhost", _HOST, "[::1]")
+_VARIABLE = "PYFLINKLIKE_SERVE_TOKEN"
+
+
+@command("serve")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8000,
+    show_default=True,
+    help="0 takes any free one.",
+)
+@click.option(
+    "--host-name",
+    "names",
+    multiple=True,
+    help="Also answer requests to this name, besides localhost, 127.0.0.1 and [::1].",
+)
+@click.option(
+    "--token-file",
+    type=click.File(encoding="ascii", errors="replace"),
+    help=f"A file with a token that requests must give; or set {_VARIABLE}.",
+)
+def _serve(look: Look, port: int, names: tuple[str, ...], token_file: TextIO | None) -> int:
+    """Answer over HTTP on 127.0.0.1 until it is interrupted; it only reads.
+
+    While the query of a checkpoint runs, the answers follow it. If a token is given, requests must
+    have the header "Authorization: Bearer TOKEN".
+    """
+    from pyflinklike.queryable_state.http import app
+
+    if look.batch is not None:
+        msg = f"serve follows the last batch, got --batch {look.batch}; leave it out"
+        raise DeclarationValueError(msg)
+    token = os.environ.get(_VARIABLE) if token_file is None else token_file.read().strip()
+    with _replica(look) as state, _listen(port) as listening:
+        served = app(state, hosts=(*_NAMES, *names), token=token)
+        address = f"http://{_HOST}:{listening.getsockname()[1]}/states"
+        look.printer.rows([{"address": address}], ["address"])
+        try:
+            _server(served).run([listening])
+        except KeyboardInterrupt:
+            look.printer.note("interrupted")
+    return 0
+
+
+@contextmanager
+def _replica(look: Look) -> Iterator[QueryableState]:
+    from pyflinklike.queryable_state import QueryableState
+
+    if is_savepoint(look.path):
+        with QueryableState.open_savepoint(
+            look.path, operator=look.operator, allow_scan=True
+        ) as state:
+            yield state
+        return
+    with look.session() as spark:
+        operator = operator_of(look.operator)
+        chosen = 0 if operator is None else operator
+        with QueryableState.open(spark, look.path, operator=chosen, allow_scan=True) as state:
+            yield state
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        return socket.create_server((_HOST, port), backlog=128)
+    except OSError as error:
+        msg = f"--port must be free on {_HOST}, got {port} ({error})"
+        raise DeclarationValueError(f"{msg}; give another, or 0 for any") from error
+
+
+def _server(application: Any) -> uvicorn.Server:
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise lacking("pyflinklike state serve", "http", error) from error
+    # A request may wait for a batch for minutes; an interrupted command cuts it off after a second.
+    return uvicorn.Server(
+        uvicorn.Config(application, log_level="error", timeout_graceful_shutdown=1)
+    )

@@ -22,8 +22,7 @@ from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.cli.answer_choice import choose_state, is_savepoint
-from pyflinklike.cli.answers import Answers
+from pyflinklike.cli.answers import Answers, choose_state, is_savepoint
 from pyflinklike.cli.cells import iso, length
 from pyflinklike.cli.command import Look, command
 from pyflinklike.errors import DeclarationValueError, IncompatibleStateError, UnknownStateError

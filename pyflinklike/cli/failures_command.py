@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyflinklike._messages import short_repr, shown_traceback, whole_message
 from pyflinklike._runtime.failure_snapshot import BATCHES, FailedCall
 from pyflinklike.cli.cells import iso
-from pyflinklike.cli.command import Look, command
+from pyflinklike.cli.command import Look, command, limit_option
 from pyflinklike.cli.explain_command import import_function
 from pyflinklike.errors import CorruptStateError, DeclarationValueError
 from pyflinklike.functions.dead_letters import LETTER_FIELDS
@@ -46,9 +46,7 @@ _SHORT = ("index", "operator", "call", "subject", "timestamp", "batch", "error",
     "--index", type=click.IntRange(0), default=0, show_default=True, help="Which letter to replay."
 )
 @click.option("--allow-pickle", is_flag=True, help="Unpickle; the writer may run code here.")
-@click.option(
-    "--limit", type=click.IntRange(0), default=20, show_default=True, help="Rows; 0 for all."
-)
+@limit_option
 def _failures(look: Look, address: str | None, index: int, allow_pickle: bool, limit: int) -> int:
     """List the dead letters in a directory, or repeat the call of one and print what it raises.
 
@@ -84,7 +82,7 @@ def _list(look: Look, letters: list[dict[str, Any]], limit: int) -> int:
         columns = ["index", *of_key, *_SHORT[1:], "failure_snapshot"]
     look.printer.rows(rows, columns)
     if limit and len(letters) > limit:
-        look.printer.warn(f"there are more than these {limit}; --limit 0 shows all")
+        look.printer.warn_of_more(limit)
     return 0
 
 
@@ -118,24 +116,22 @@ def _harness(
     failed: FailedCall, failure_snapshot: bytes, function: Any, *, allow_pickle: bool
 ) -> OperatorHarness:
     """Make the harness that fits the inputs of the function that failed."""
+    made: Any = KeyedProcessHarness
+    arguments: list[Any] = [failure_snapshot, function]
     if failed.facts.inputs == "two inputs":
-        return KeyedTwoInputHarness.of_failure(
-            failure_snapshot, function, allow_pickle=allow_pickle
+        made = KeyedTwoInputHarness
+    elif failed.facts.inputs == "a broadcast input":
+        made = BroadcastHarness
+        replicated = (each for each in failed.state.declarations.values() if each.is_replicated)
+        arguments.append(
+            [MapStateDescriptor(d.name, type_of(d.user_key), type_of(d.value)) for d in replicated]
         )
-    if failed.facts.inputs == "a broadcast input":
-        states = [
-            MapStateDescriptor(each.name, type_of(each.user_key), type_of(each.value))
-            for each in failed.state.declarations.values()
-            if each.is_replicated
-        ]
-        return BroadcastHarness.of_failure(
-            failure_snapshot, function, states, allow_pickle=allow_pickle
-        )
-    if failed.facts.inputs == BATCHES:
+    elif failed.facts.inputs == BATCHES:
         from pyflinklike.columns import KeyedBatchHarness  # needs NumPy, which an extra brings
 
-        return KeyedBatchHarness.of_failure(failure_snapshot, function, allow_pickle=allow_pickle)
-    return KeyedProcessHarness.of_failure(failure_snapshot, function, allow_pickle=allow_pickle)
+        made = KeyedBatchHarness
+    harness: OperatorHarness = made.of_failure(*arguments, allow_pickle=allow_pickle)
+    return harness
 
 
 # The files

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
+from operator import and_
 from typing import Any
 
 import attrs
@@ -91,18 +93,11 @@ class SavepointAnswers:
             found: list[Any] = []
             for info in self.saved.states(uid):
                 names = [name for name, _ in info.key_columns]
-                if not names:
-                    continue
-                for batch in self._batches_of(uid, info.name, names):
-                    pairs = (
-                        zip(found, batch.columns) if found else ((None, e) for e in batch.columns)
-                    )
-                    found = _distinct(
-                        [
-                            each if one is None else pa.concat_arrays([one, each])
-                            for one, each in pairs
-                        ]
-                    )
+                for batch in self._batches_of(uid, info.name, names) if names else ():
+                    columns = batch.columns
+                    if found:
+                        columns = [pa.concat_arrays(pair) for pair in zip(found, columns)]
+                    found = _distinct(columns)
             counts[uid] = len(found[0]) if found else 0
         return counts
 
@@ -117,12 +112,12 @@ class SavepointAnswers:
 
     def count_timers(self) -> dict[str, dict[str, int]]:
         """Count the registered timers, by the uid of the operator and then by domain."""
-        domains = {
-            uid: self.saved.manifest.operator(uid, self.where).domains for uid in self._uids()
-        }
+        manifest = self.saved.manifest
         return {
-            uid: {domain: count for domain, count in counts.items() if count}
-            for uid, counts in domains.items()
+            uid: {
+                domain: n for domain, n in manifest.operator(uid, self.where).domains.items() if n
+            }
+            for uid in self._uids()
         }
 
     def rows(self, info: StateInfo, choice: EntryChoice) -> pa.Table:
@@ -288,23 +283,18 @@ def _due(timers: pa.Table, clock: BatchClock) -> Any:
 
 
 def _is_wanted(domain: str | None, before: int | None) -> Any:
-    conditions = []
+    wanted = pc.scalar(True)
     if domain is not None:
-        conditions.append(pc.field("domain") == domain)
+        wanted &= pc.field("domain") == domain
     if before is not None:
-        conditions.append(pc.field("timestamp") < before)
-    found = None
-    for each in conditions:
-        found = each if found is None else found & each
-    return found
+        wanted &= pc.field("timestamp") < before
+    return wanted
 
 
 def _is_key(schema: pa.Schema, names: Sequence[str], key: Any) -> Any:
-    found = None
-    for name, value in zip(names, key if len(names) > 1 else (key,)):
-        condition = _equals((name,), schema.field(name).type, value)
-        found = condition if found is None else found & condition
-    return found
+    parts = zip(names, key if len(names) > 1 else (key,))
+    conditions = (_equals((name,), schema.field(name).type, value) for name, value in parts)
+    return functools.reduce(and_, conditions)
 
 
 def _equals(path: tuple[str, ...], kind: Any, value: Any) -> Any:

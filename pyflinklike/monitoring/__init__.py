@@ -5,8 +5,7 @@ from pyflinklike._exports import export_public
 from pyflinklike.spark._plan.requirements import pyspark_checked
 
 with pyspark_checked():
-    from pyflinklike.monitoring.open_telemetry import OpenTelemetryListener
-    from pyflinklike.monitoring.prometheus import PrometheusListener
+    from pyflinklike.monitoring.exporters import OpenTelemetryListener, PrometheusListener
 
 __all__ = ["OpenTelemetryListener", "PrometheusListener"]
 

@@ -12,13 +12,17 @@ A user's own name (of a query, an operator, a metric of a function) is a label a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, Literal
 
 import attrs
 
 __all__ = [
     "CATALOGUE",
+    "FROM_KEY_GROUPS",
     "FROM_OPERATORS",
+    "FROM_STATE_OPERATORS",
+    "MEANS",
     "CatalogueEntry",
     "Kind",
     "find_metric",
@@ -71,229 +75,204 @@ class CatalogueEntry:
         return _OTEL_UNITS[self.unit]
 
 
-_QUERY = ("query",)
-_OPERATOR = ("query", "operator")
-_INPUT = ("query", "operator", "input")
-_STATE_OPERATOR = ("query", "state_operator")
-_USERS = ("query", "operator", "name")
+def _metric(
+    labels: tuple[str, ...], name: str, meaning: str, source: str, kind: Kind = "gauge"
+) -> CatalogueEntry:
+    """Make an entry.
+
+    Args:
+        labels: The names of the labels.
+        name: The name in Prometheus without its prefix; the unit and, for a counter, `_total` end it.
+        meaning: The meaning of the value.
+        source: The number of Spark's or ours from which the value comes.
+        kind: The kind, unless the name is a counter's.
+    """
+    stem = name.removesuffix("_total")
+    units: tuple[Unit, ...] = ("seconds", "bytes")
+    unit: Unit = next((each for each in units if stem.endswith(f"_{each}")), "")
+    kind = kind if stem == name else "counter"
+    return CatalogueEntry(stem.removesuffix(f"_{unit}"), kind, unit, labels, meaning, source)
 
 
-def _make_counter(field: str, text: str, unit: Unit = "") -> CatalogueEntry:
-    stem = field.removesuffix(f"_{unit}") if unit else field
-    return CatalogueEntry(stem, "counter", unit, _OPERATOR, text, f"`{field}` of `metrics_of`")
+_query = partial(_metric, ("query",))
+_operator = partial(_metric, ("query", "operator"))
+_input = partial(_metric, ("query", "operator", "input"))
+_state_operator = partial(_metric, ("query", "state_operator"))
+_function = partial(_metric, ("query", "operator", "name"))
+_listener = partial(_metric, ())
 
 
 FROM_OPERATORS: Final = {
-    "records": _make_counter("records", "Records processed"),
-    "outputs": _make_counter("outputs", "Elements yielded to the main and to side outputs"),
-    "late_records": _make_counter(
-        "late_records", "Records whose timestamp the watermark had reached; processed all the same"
-    ),
-    "keys": _make_counter("keys", "Keys that had a record or a timer, counted in each micro-batch"),
-    "timers_fired": _make_counter("timers_fired", "Timers fired, of both time domains"),
-    "expired_entries": _make_counter(
-        "expired_entries", "Entries deleted because their TTL had passed"
-    ),
-    "key_groups": _make_counter("key_groups", "Key groups served, counted in each micro-batch"),
-    "warm_loads": _make_counter(
-        "warm_loads", "Key groups whose working state could be used as it was"
-    ),
-    "caught_up_loads": _make_counter(
-        "caught_up_loads", "Key groups whose working state had the latest segments replayed"
-    ),
-    "cold_loads": _make_counter("cold_loads", "Key groups rebuilt from their whole log"),
-    "segment_bytes": _make_counter("segment_bytes", "Bytes written to the logs of state", "bytes"),
-    "compactions": _make_counter("compactions", "Logs replaced by a snapshot"),
-    "dead_letters": _make_counter("dead_letters", "Records and timers that became dead letters"),
-    "dropped_entries": _make_counter(
-        "dropped_entries", "Entries of states in `drop_states` that left the logs"
-    ),
+    number: _operator(f"{number}_total", meaning, f"`{number}` of `metrics_of`")
+    for number, meaning in {
+        "records": "Records processed",
+        "outputs": "Elements yielded to the main and to side outputs",
+        "late_records": "Records whose timestamp the watermark had reached; processed all the same",
+        "keys": "Keys that had a record or a timer, counted in each micro-batch",
+        "timers_fired": "Timers fired, of both time domains",
+        "expired_entries": "Entries deleted because their TTL had passed",
+        "key_groups": "Key groups served, counted in each micro-batch",
+        "warm_loads": "Key groups whose working state could be used as it was",
+        "caught_up_loads": "Key groups whose working state had the latest segments replayed",
+        "cold_loads": "Key groups rebuilt from their whole log",
+        "segment_bytes": "Bytes written to the logs of state",
+        "compactions": "Logs replaced by a snapshot",
+        "dead_letters": "Records and timers that became dead letters",
+        "dropped_entries": "Entries of states in `drop_states` that left the logs",
+    }.items()
 }
 """The counters that add up the numbers of `OperatorMetrics`, by the names of these numbers."""
 
 
-def _make_gauge(stem: str, text: str, source: str, unit: Unit = "") -> CatalogueEntry:
-    return CatalogueEntry(stem, "gauge", unit, _OPERATOR, text, source)
+_SERVED = "the key groups that the last micro-batch served"
+FROM_KEY_GROUPS: Final = {
+    number: _operator(name, meaning, f"`{number}` of `metrics_of`")
+    for number, name, meaning in (
+        ("key_groups", "served_key_groups", "Key groups that the last micro-batch served"),
+        ("live_entries", "live_entries", f"Entries stored in {_SERVED}"),
+        ("timers", "timers", f"Timers registered in {_SERVED}"),
+        ("state_bytes", "state_bytes", f"Bytes of the logs of {_SERVED}"),
+        (
+            *("busiest_records", "busiest_key_group_records"),
+            "Records of the key group that had most of them in the last micro-batch",
+        ),
+    )
+}
+"""The gauges of the key groups that a micro-batch served, by the numbers of `OperatorMetrics`."""
 
 
+_COMPARABLE = "of a key group; comparable whatever groups were served"
+MEANS: Final = {
+    number: _operator(name, meaning, f"`{number}` / `key_groups`")
+    for number, name, meaning in (
+        ("live_entries", "key_group_live_entries", f"Mean number of entries {_COMPARABLE}"),
+        ("state_bytes", "key_group_state_bytes", f"Mean size of the log {_COMPARABLE}"),
+        (
+            *("records", "key_group_records"),
+            "Mean number of records of a key group in the last micro-batch",
+        ),
+    )
+}
+"""The gauges that are means over the served key groups, by the numbers of `OperatorMetrics`."""
+
+
+FROM_STATE_OPERATORS: Final = {
+    number: _state_operator(name, meaning, f"`stateOperators.{number}`")
+    for number, name, meaning in (
+        (
+            *("numRowsTotal", "state_rows"),
+            "Rows in Spark's state store; for an operator of ours these are segments and heads of logs",
+        ),
+        ("memoryUsedBytes", "state_memory_bytes", "Memory that Spark's state store uses"),
+        (
+            *("commitTimeMs", "state_commit_duration_seconds_total"),
+            "Time spent in commits of Spark's state store, summed over its tasks",
+        ),
+        (
+            *("numRowsDroppedByWatermark", "rows_dropped_by_watermark_total"),
+            "Rows that an operator of Spark's own dropped as late",
+        ),
+    )
+}
+"""The metrics of Spark's stateful operators, by Spark's names of their numbers."""
+
+
+_USER = "`metrics_of(...).user`"
 CATALOGUE: Final = (
-    # A query
-    CatalogueEntry(
-        *("query_running", "gauge", "", _QUERY),
-        "1 while the query runs; missing once it has ended",
+    _query(
+        *("query_running", "1 while the query runs; missing once it has ended"),
         "start and end of the query",
     ),
-    CatalogueEntry(
-        *("query_failures", "counter", "", _QUERY),
-        "Ends of the query with an error",
+    _query(
+        *("query_failures_total", "Ends of the query with an error"),
         "`exception` of `QueryTerminatedEvent`",
     ),
-    CatalogueEntry(*("batches", "counter", "", _QUERY), "Micro-batches done", "`batchId`"),
-    CatalogueEntry(
-        *("input_rows", "counter", "", _QUERY), "Rows read from all sources", "`numInputRows`"
-    ),
-    CatalogueEntry(
-        *("last_batch_timestamp", "gauge", "seconds", _QUERY),
-        "When the last micro-batch began, in seconds since 1970",
+    _query("batches_total", "Micro-batches done", "`batchId`"),
+    _query("input_rows_total", "Rows read from all sources", "`numInputRows`"),
+    _query(
+        *("last_batch_timestamp_seconds", "When the last micro-batch began, in seconds since 1970"),
         "`timestamp`",
     ),
-    CatalogueEntry(
-        *("batch_duration", "gauge", "seconds", _QUERY),
-        "Duration of the last micro-batch",
+    _query(
+        *("batch_duration_seconds", "Duration of the last micro-batch"),
         "`durationMs.triggerExecution`",
     ),
-    CatalogueEntry(
-        *("batch_phase_duration", "counter", "seconds", ("query", "phase")),
+    _metric(
+        *(("query", "phase"), "batch_phase_duration_seconds_total"),
         "Time spent in each phase of micro-batches; `other` is the rest of them",
         "`durationMs`",
     ),
-    CatalogueEntry(
-        *("trigger_interval", "gauge", "seconds", _QUERY),
-        "Interval of the query's trigger, as given to the listener",
+    _query(
+        *("trigger_interval_seconds", "Interval of the query's trigger, as given to the listener"),
         "`triggers=` of the listener",
     ),
-    CatalogueEntry(
-        *("watermark_timestamp", "gauge", "seconds", _QUERY),
+    _query(
+        "watermark_timestamp_seconds",
         "The watermark of the last micro-batch, in seconds since 1970; 0 before the first",
         "`eventTime.watermark`",
     ),
-    CatalogueEntry(
-        *("watermark_lag", "gauge", "seconds", _QUERY),
+    _query(
+        "watermark_lag_seconds",
         "How far the watermark was behind the beginning of the last micro-batch",
         "`timestamp` and `eventTime.watermark`",
     ),
-    # An operator
     *FROM_OPERATORS.values(),
-    CatalogueEntry(
-        *("dropped_records", "counter", "", _OPERATOR),
-        "Late records that windows and joins dropped",
+    _operator(
+        *("dropped_records_total", "Late records that windows and joins dropped"),
         "`numLateRecordsDropped` of `metrics_of(...).user`",
     ),
-    _make_gauge(
-        "served_key_groups",
-        "Key groups that the last micro-batch served",
-        "`key_groups` of `metrics_of`",
-    ),
-    _make_gauge(
-        "live_entries",
-        "Entries stored in the key groups that the last micro-batch served",
-        "`live_entries` of `metrics_of`",
-    ),
-    _make_gauge(
-        "timers",
-        "Timers registered in the key groups that the last micro-batch served",
-        "`timers` of `metrics_of`",
-    ),
-    _make_gauge(
-        "state",
-        "Bytes of the logs of the key groups that the last micro-batch served",
-        "`state_bytes` of `metrics_of`",
-        "bytes",
-    ),
-    _make_gauge(
-        "key_group_live_entries",
-        "Mean number of entries of a key group; comparable whatever groups were served",
-        "`live_entries` / `key_groups`",
-    ),
-    _make_gauge(
-        "key_group_state",
-        "Mean size of the log of a key group; comparable whatever groups were served",
-        "`state_bytes` / `key_groups`",
-        "bytes",
-    ),
-    _make_gauge(
-        "key_group_records",
-        "Mean number of records of a key group in the last micro-batch",
-        "`records` / `key_groups`",
-    ),
-    _make_gauge(
-        "busiest_key_group_records",
-        "Records of the key group that had most of them in the last micro-batch",
-        "`busiest_records` of `metrics_of`",
-    ),
-    CatalogueEntry(
-        *("input_records", "counter", "", _INPUT),
-        "Records of each of two inputs with event time",
+    *FROM_KEY_GROUPS.values(),
+    *MEANS.values(),
+    _input(
+        *("input_records_total", "Records of each of two inputs with event time"),
         "`inputs` of `metrics_of`",
     ),
-    CatalogueEntry(
-        *("input_latest_timestamp", "gauge", "seconds", _INPUT),
+    _input(
+        "input_latest_timestamp_seconds",
         "Latest event time of each of two inputs, in seconds since 1970",
         "`inputs` of `metrics_of`",
     ),
-    # Spark's own stateful operators
-    CatalogueEntry(
-        *("state_rows", "gauge", "", _STATE_OPERATOR),
-        "Rows in Spark's state store; for an operator of ours these are segments and heads of logs",
-        "`stateOperators.numRowsTotal`",
+    *FROM_STATE_OPERATORS.values(),
+    _function("user_counter_total", "Increase of the counters and meters of a function", _USER),
+    _function(
+        "user_counter_decrease_total", "Decrease of the counters of a function by `dec`", _USER
     ),
-    CatalogueEntry(
-        *("state_memory", "gauge", "bytes", _STATE_OPERATOR),
-        "Memory that Spark's state store uses",
-        "`stateOperators.memoryUsedBytes`",
+    _function(
+        *("user_gauge_min", "Least reading of a function's gauge in the last micro-batch"),
+        f"{_USER}, `<name>.min`",
     ),
-    CatalogueEntry(
-        *("state_commit_duration", "counter", "seconds", _STATE_OPERATOR),
-        "Time spent in commits of Spark's state store, summed over its tasks",
-        "`stateOperators.commitTimeMs`",
+    _function(
+        *("user_gauge_max", "Greatest reading of a function's gauge in the last micro-batch"),
+        f"{_USER}, `<name>.max`",
     ),
-    CatalogueEntry(
-        *("rows_dropped_by_watermark", "counter", "", _STATE_OPERATOR),
-        "Rows that an operator of Spark's own dropped as late",
-        "`stateOperators.numRowsDroppedByWatermark`",
+    _function(
+        *("user_distribution_count_total", "Number of values of a function's distribution"),
+        f"{_USER}, `<name>.count`",
     ),
-    # The user's functions
-    CatalogueEntry(
-        *("user_counter", "counter", "", _USERS),
-        "Increase of the counters and meters of a function",
-        "`metrics_of(...).user`",
-    ),
-    CatalogueEntry(
-        *("user_counter_decrease", "counter", "", _USERS),
-        "Decrease of the counters of a function by `dec`",
-        "`metrics_of(...).user`",
-    ),
-    CatalogueEntry(
-        *("user_gauge_min", "gauge", "", _USERS),
-        "Least reading of a function's gauge in the last micro-batch",
-        "`metrics_of(...).user`, `<name>.min`",
-    ),
-    CatalogueEntry(
-        *("user_gauge_max", "gauge", "", _USERS),
-        "Greatest reading of a function's gauge in the last micro-batch",
-        "`metrics_of(...).user`, `<name>.max`",
-    ),
-    CatalogueEntry(
-        *("user_distribution_count", "counter", "", _USERS),
-        "Number of values of a function's distribution",
-        "`metrics_of(...).user`, `<name>.count`",
-    ),
-    CatalogueEntry(
-        *("user_distribution_sum", "sum", "", _USERS),
+    _function(
+        "user_distribution_sum",
         "Sum of the values of a function's distribution; falls if values are negative",
-        "`metrics_of(...).user`, `<name>.sum`",
+        f"{_USER}, `<name>.sum`",
+        kind="sum",
     ),
-    CatalogueEntry(
-        *("user_distribution_min", "gauge", "", _USERS),
+    _function(
+        "user_distribution_min",
         "Least value of a function's distribution in the last micro-batch that had one",
-        "`metrics_of(...).user`, `<name>.min`",
+        f"{_USER}, `<name>.min`",
     ),
-    CatalogueEntry(
-        *("user_distribution_max", "gauge", "", _USERS),
+    _function(
+        "user_distribution_max",
         "Greatest value of a function's distribution in the last micro-batch that had one",
-        "`metrics_of(...).user`, `<name>.max`",
+        f"{_USER}, `<name>.max`",
     ),
-    # The listener itself
-    CatalogueEntry(
-        *("listener_series", "gauge", "", ()), "Series that the listener keeps", "the listener"
-    ),
-    CatalogueEntry(
-        *("listener_dropped_samples", "counter", "", ()),
+    _listener("listener_series", "Series that the listener keeps", "the listener"),
+    _listener(
+        "listener_dropped_samples_total",
         "Values left out because the listener keeps max_series series already",
         "the listener",
     ),
-    CatalogueEntry(
-        *("listener_errors", "counter", "", ()),
+    _listener(
+        "listener_errors_total",
         "Events that the listener could not read; the log has the first",
         "the listener",
     ),

@@ -12,32 +12,39 @@ Rules of this file:
 4. There are never more than `max_series` series.  If there is no room, the series of the queries that
    ended first go.  If no query has ended, new series are left out and counted.
 5. An error never leaves a listener, because metrics must not disturb a query.
+
+Progress comes as an object of PySpark (a dict from 4.0 on) or as the dict of its JSON.  Any part of it
+may be missing, and then gives no reading.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from pyspark.sql.streaming import StreamingQueryListener
 
 from pyflinklike._checks import is_int
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
-from pyflinklike.monitoring.catalogue import FROM_OPERATORS, CatalogueEntry, find_metric
-from pyflinklike.monitoring.progress_readings import (
-    Reading,
-    did_a_batch,
-    get,
-    label_of,
-    read_progress,
+from pyflinklike.functions.metric_group import SUMMARY_PARTS, name_of_metric
+from pyflinklike.monitoring.catalogue import (
+    FROM_KEY_GROUPS,
+    FROM_OPERATORS,
+    FROM_STATE_OPERATORS,
+    MEANS,
+    CatalogueEntry,
+    find_metric,
 )
+from pyflinklike.spark._host.observed_metrics import OF_INPUTS, read_metrics
+from pyflinklike.windows.window_operator import LATE_RECORDS
 
-__all__ = ["MAX_SERIES", "QueryListener"]
+__all__ = ["MAX_SERIES", "QueryListener", "read_progress"]
 
 
 MAX_SERIES: Final = 2_000
@@ -46,6 +53,9 @@ _RUNS: Final = 1_000
 _LOG = logging.getLogger("pyflinklike.monitoring")
 _Listener = TypeVar("_Listener", bound="QueryListener")
 Samples = list[tuple[tuple[str, ...], float]]
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_OURS = {"records", "key_groups", "live_entries", "timers", "state_bytes"}
+"""Every observation of our operators has these names, and others' observations do not."""
 
 
 def _keep_errors(
@@ -133,7 +143,7 @@ class QueryListener(StreamingQueryListener):
 
     def _begin(self, told: Any) -> None:
         """Note that the query of an event or a progress runs."""
-        query, identity, run = label_of(told), str(get(told, "id")), str(get(told, "runId"))
+        query, identity, run = _label_of(told), str(_get(told, "id")), str(_get(told, "runId"))
         known = run in self._last_batches
         # If a known run is not the one that runs, it is over, and this is one of its late batches.
         if self._running.get(identity) == (query, run) or (known and identity in self._running):
@@ -148,8 +158,8 @@ class QueryListener(StreamingQueryListener):
             self._add(Reading(find_metric("trigger_interval"), (query,), self._triggers[query]))
 
     def _add_progress(self, progress: Any) -> None:
-        run, batch = str(get(progress, "runId")), get(progress, "batchId")
-        if not did_a_batch(progress) or batch <= self._last_batches.get(run, -1):
+        run, batch = str(_get(progress, "runId")), _get(progress, "batchId")
+        if not _did_a_batch(progress) or batch <= self._last_batches.get(run, -1):
             return
         # Everything is read before anything is added, so that an error adds no half of a micro-batch.
         # `0 +` raises for a value that is no number.
@@ -240,3 +250,138 @@ def _check_triggers(given: Any) -> dict[str, float]:
         if not (math.isfinite(seconds) and seconds > 0):
             raise DeclarationValueError(msg)
     return {name: float(seconds) for name, seconds in given.items()}
+
+
+# Readings: the numbers of one micro-batch, as values of the catalogue's metrics
+
+
+class Reading(NamedTuple):
+    """A value of a metric.
+
+    Args:
+        metric: The metric, from the catalogue.
+        labels: The values of its labels, in their order.
+        value: The number that a micro-batch adds to a counter or a sum, or the value of a gauge.
+    """
+
+    metric: CatalogueEntry
+    labels: tuple[str, ...]
+    value: float
+
+
+def _get(progress: Any, name: str, default: Any = None) -> Any:
+    """Return a part of a progress; PySpark 3.5 has objects, and other versions have dicts."""
+    is_dict = isinstance(progress, Mapping)
+    found = progress.get(name) if is_dict else getattr(progress, name, None)
+    return default if found is None else found
+
+
+def _label_of(progress: Any) -> str:
+    """Return the name of a query for labels; without a name its id, which a restart keeps."""
+    return str(_get(progress, "name") or _get(progress, "id"))
+
+
+def _did_a_batch(progress: Any) -> bool:
+    """Return whether a trigger did a micro-batch; without new data it does none."""
+    return "addBatch" in _get(progress, "durationMs", {})
+
+
+def read_progress(progress: Any) -> Iterator[Reading]:
+    """Yield the readings of a query's micro-batch.
+
+    Args:
+        progress: The progress, as Spark reports it or as its JSON has it.
+    """
+    query = _label_of(progress)
+    yield Reading(find_metric("batches"), (query,), 1)
+    yield Reading(find_metric("input_rows"), (query,), _get(progress, "numInputRows", 0))
+    yield from _read_times(progress, query)
+    for number, operator in enumerate(_get(progress, "stateOperators", [])):
+        yield from _read_state_operator(operator, (query, str(number)))
+    # An operator with two inputs has a second observation, which `read_metrics` reads with the first.
+    for uid in _get(progress, "observedMetrics", {}):
+        if not uid.endswith(OF_INPUTS):
+            yield from _read_operator(progress, query, uid)
+
+
+def _read_times(progress: Any, query: str) -> Iterator[Reading]:
+    durations = dict(_get(progress, "durationMs", {}))
+    total = durations.pop("triggerExecution", sum(durations.values()))
+    # Spark rounds each phase, so the rest could be negative.
+    durations["other"] = max(total - sum(durations.values()), 0)
+    yield Reading(find_metric("batch_duration"), (query,), total / 1000)
+    for phase, milliseconds in durations.items():
+        yield Reading(find_metric("batch_phase_duration"), (query, phase), milliseconds / 1000)
+    began = _seconds(_get(progress, "timestamp"))
+    yield Reading(find_metric("last_batch_timestamp"), (query,), began)
+    watermark = _get(_get(progress, "eventTime", {}), "watermark")
+    if watermark is not None:
+        seconds = _seconds(watermark)
+        yield Reading(find_metric("watermark_timestamp"), (query,), seconds)
+        if seconds:  # before the first event Spark's watermark is 1970
+            yield Reading(find_metric("watermark_lag"), (query,), began - seconds)
+
+
+def _seconds(instant: str) -> float:
+    """Return the seconds since 1970 of a time in Spark's text."""
+    return (dt.datetime.fromisoformat(instant.replace("Z", "+00:00")) - _EPOCH).total_seconds()
+
+
+def _read_state_operator(operator: Any, labels: tuple[str, str]) -> Iterator[Reading]:
+    numbers = {number: _get(operator, number, 0) for number in FROM_STATE_OPERATORS}
+    numbers["commitTimeMs"] /= 1000
+    yield from _read_numbers(FROM_STATE_OPERATORS, numbers, labels)
+
+
+def _read_numbers(
+    metrics: Mapping[str, CatalogueEntry], numbers: Mapping[str, Any], labels: tuple[str, ...]
+) -> Iterator[Reading]:
+    # Progress from another version of pyflinklike may lack some of the numbers.
+    return (Reading(metrics[n], labels, numbers[n]) for n in metrics if n in numbers)
+
+
+def _read_operator(progress: Any, query: str, uid: str) -> Iterator[Reading]:
+    row = read_metrics(progress, uid)
+    told = {} if row is None else row.asDict()
+    counts = told.keys() >= _OURS
+    # A user may observe other things, and they are not for these metrics.
+    if not counts and told.keys() != {"user"}:
+        return
+    labels = (query, uid)
+    users = dict(told.get("user") or {})
+    if counts:
+        yield from _read_numbers(FROM_OPERATORS, told, labels)
+        yield Reading(find_metric("dropped_records"), labels, users.pop(LATE_RECORDS, 0))
+        # Without key groups, gauges keep the values that they have.
+        if groups := told["key_groups"]:
+            yield from _read_numbers(FROM_KEY_GROUPS, told, labels)
+            means = {number: told[number] / groups for number in MEANS}
+            yield from _read_numbers(MEANS, means, labels)
+    for number, each in enumerate(told.get("inputs", ()), 1):
+        own = (*labels, str(number))
+        yield Reading(find_metric("input_records"), own, each.records)
+        if each.latest is not None:
+            yield Reading(find_metric("input_latest_timestamp"), own, each.latest / 1000)
+    yield from _read_users(users, labels)
+
+
+def _read_users(users: Mapping[str, Any], labels: tuple[str, str]) -> Iterator[Reading]:
+    """Read the metrics of a function; no counter has the name of a part of a summary."""
+    distributions = {name.removesuffix(".count") for name in users if name.endswith(".count")}
+    summaries = {name.removesuffix(".min") for name in users if name.endswith(".min")}
+    for name in sorted(distributions | summaries):
+        kind = "distribution" if name in distributions else "gauge"
+        # A batch does not report a sum of 0.
+        found = {"sum": 0} if kind == "distribution" else {}
+        for part in ("count", "sum", "min", "max"):
+            value = users.get(f"{name}.{part}", found.get(part))
+            if value is not None:
+                yield Reading(find_metric(f"user_{kind}_{part}"), (*labels, name), value)
+    for own, value in users.items():
+        if own.endswith(SUMMARY_PARTS) or not is_int(value):
+            continue
+        name = name_of_metric(own)
+        if value < 0:
+            yield Reading(find_metric("user_counter_decrease"), (*labels, name), -value)
+        else:
+            yield Reading(find_metric("user_counter"), (*labels, name), value)

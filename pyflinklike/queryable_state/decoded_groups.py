@@ -132,6 +132,11 @@ class DecodedGroups:
         self._seen.clear()
         self._entered = None
 
+    def is_decoded(self, image: Image, index: int) -> bool:
+        """Return whether a key group of an image can be read without decoding its log."""
+        log = image.groups.get(index)
+        return log is None or (index, log.head.nonce) in self._cache
+
     def read(self, image: Image, index: int, key: Any, namespace: Any, ask: Callable[[], T]) -> T:
         """Ask the tables of a key group under one key, and return the answer.
 

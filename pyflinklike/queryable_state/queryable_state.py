@@ -23,25 +23,122 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pyflinklike._clock import DurationLike, wall_clock
-from pyflinklike.errors import PyflinklikeError, StaleStateError, StoreClosedError
+from pyflinklike._checks import is_int
+from pyflinklike._clock import DurationLike, to_milliseconds, wall_clock
+from pyflinklike._messages import short_repr, shown_message
+from pyflinklike.errors import (
+    DeclarationTypeError,
+    DeclarationValueError,
+    PyflinklikeError,
+    StaleStateError,
+    StoreClosedError,
+)
 from pyflinklike.queryable_state.decoded_groups import DecodedGroups, ReplicaMetrics
 from pyflinklike.queryable_state.image import Image, ImageSource, Share
 from pyflinklike.queryable_state.read_only_states import StateReader
 from pyflinklike.queryable_state.savepoint_source import SavepointSource
-from pyflinklike.queryable_state.settings import CACHE_BYTES, Bounds, Settings
-from pyflinklike.queryable_state.version import OpenStates, Version
+from pyflinklike.queryable_state.version import OpenStates, Version, begin_waiting
+from pyflinklike.state_processor._logs.state_infos import state_of
 from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint
+from pyflinklike.types.pickled_type import pickle_allowed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pyflinklike.state_processor._checkpoints.state_frames import Location
 
-__all__ = ["QueryableState"]
+__all__ = ["CACHE_BYTES", "QueryableState", "Settings"]
 
 
 LOG = logging.getLogger("pyflinklike.queryable_state")
+CACHE_BYTES = 256 * 1024 * 1024
+# A refresh that finds no newer batch lists one folder, so waiting reads may look this often.
+_POLL_MS = 50
+
+
+# The settings
+
+
+def _length(given: DurationLike, what: str) -> int:
+    """Return a length of time in ms.
+
+    Raises:
+        DeclarationTypeError: The argument is not a length of time.
+        DeclarationValueError: The length is negative.
+    """
+    found = to_milliseconds(given, what)
+    if found < 0:
+        msg = f"{what} must not be negative, got {short_repr(given)}; give 0 or more"
+        raise DeclarationValueError(msg)
+    return found
+
+
+def _state_names(given: Iterable[str] | None) -> frozenset[str] | None:
+    if isinstance(given, str):
+        msg = f"states takes a list of names, got {short_repr(given)}; write states=[...]"
+        raise DeclarationTypeError(msg)
+    return None if given is None else frozenset(given)
+
+
+def _interval(given: DurationLike | None) -> int | None:
+    found = None if given is None else _length(given, "refresh")
+    if found == 0:
+        msg = f"refresh must be at least 1 ms, got {short_repr(given)}; None never looks by itself"
+        raise DeclarationValueError(msg)
+    return found
+
+
+def _age(given: DurationLike | None) -> int | None:
+    return None if given is None else _length(given, "max_age")
+
+
+def _timeout(given: DurationLike) -> int:
+    return _length(given, "timeout")
+
+
+def _clock(given: str) -> str:
+    if given not in ("batch", "wall"):
+        msg = f"clock must be one of ['batch', 'wall'], got {short_repr(given)}; choose one"
+        raise DeclarationValueError(msg)
+    return given
+
+
+def _bytes(given: int) -> int:
+    if not is_int(given) or given < 0:
+        msg = f"cache_bytes takes an int of bytes from 0 on, got {short_repr(given)}"
+        raise DeclarationValueError(f"{msg}; for example 256 * 1024**2")
+    return given
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """The settings of a replica, checked.
+
+    Args:
+        states: Names of the states and stores that may be asked for; None allows all.
+        refresh: How often the replica looks for newer batches, in ms; None means never.
+        max_age: The greatest age of an answer in ms; None allows any age.
+        timeout: The longest wait for a batch that a read asks for, in ms.
+        clock: The time by which processing-time TTL expires: "batch" or "wall".
+        allow_scan: Whether all key groups may be decoded for an answer.
+        allow_pickle: Whether values may be unpickled.
+        cache_bytes: The most bytes that may stay decoded.
+
+    Raises:
+        DeclarationTypeError, DeclarationValueError: An argument has a wrong type or value.
+    """
+
+    states: frozenset[str] | None = attrs.field(converter=_state_names)
+    refresh: int | None = attrs.field(default=None, converter=_interval)
+    max_age: int | None = attrs.field(default=None, converter=_age)
+    timeout: int = attrs.field(default=0, converter=_timeout)
+    clock: str = attrs.field(converter=_clock)
+    allow_scan: bool = attrs.field(converter=bool)
+    allow_pickle: bool = attrs.field(converter=pickle_allowed)
+    cache_bytes: int = attrs.field(converter=_bytes)
+
+
+# The replica
 
 
 class QueryableState(StateReader):
@@ -69,16 +166,11 @@ class QueryableState(StateReader):
         # Taken before the look: a batch that is committed during it is newer than its result.
         started = now()
         self._version = self._over(source.latest(), None, started)
-        self._bounds = Bounds(
-            self._current,
-            self.refresh,
-            lambda milliseconds: self._closing.wait(milliseconds / 1000),
-            now,
-            settings.max_age,
-            settings.timeout,
+        for name in sorted(settings.states or ()):
+            state_of(self._version.states.infos.values(), name, self._version.image.where)
+        super().__init__(
+            self._choose, self._current, settings.states, allow_scan=settings.allow_scan
         )
-        settings.check_states(self._version.states.infos.values(), self._version.image.where)
-        super().__init__(self._bounds.pick, self._current, settings)
         if settings.refresh is not None:
             self._thread = threading.Thread(
                 target=self._follow, name="pyflinklike-replica", daemon=True
@@ -143,8 +235,16 @@ class QueryableState(StateReader):
         """
         from pyflinklike.queryable_state.replica_source import CheckpointSource
 
-        options = (clock, allow_scan, allow_pickle, cache_bytes)
-        settings = Settings.of(states, refresh, max_age, timeout, *options)
+        settings = Settings(
+            states=states,
+            refresh=refresh,
+            max_age=max_age,
+            timeout=timeout,
+            clock=clock,
+            allow_scan=allow_scan,
+            allow_pickle=allow_pickle,
+            cache_bytes=cache_bytes,
+        )
         share = Share.of(keys, key_groups)
         return cls(CheckpointSource.of(spark, checkpoint, operator, share), settings)
 
@@ -183,8 +283,13 @@ class QueryableState(StateReader):
             UnknownStateError: There is no such state or operator.
             DeclarationTypeError, DeclarationValueError: An argument has a wrong type or value.
         """
-        options = (clock, allow_scan, allow_pickle, cache_bytes)
-        settings = Settings.of(states, None, None, 0, *options)
+        settings = Settings(
+            states=states,
+            clock=clock,
+            allow_scan=allow_scan,
+            allow_pickle=allow_pickle,
+            cache_bytes=cache_bytes,
+        )
         source = SavepointSource(open_savepoint(savepoint), operator, settings.states)
         return cls(source, settings)
 
@@ -202,6 +307,7 @@ class QueryableState(StateReader):
             StoreClosedError: The replica is closed.
         """
         seen, begun = self._current(), self._begun
+        begin_waiting()
         with self._refreshing:
             former = self._current()
             if self._begun > begun:
@@ -279,6 +385,65 @@ class QueryableState(StateReader):
             raise StoreClosedError(msg)
         return self._version
 
+    def _choose(
+        self,
+        at_least_batch: int | None = None,
+        max_age: DurationLike | None = None,
+        timeout: DurationLike | None = None,
+    ) -> Version:
+        """Return the version that answers a read with these bounds.
+
+        Raises:
+            StaleStateError: No version is new enough within the timeout.
+            DeclarationTypeError, DeclarationValueError: A bound has a wrong type or value.
+        """
+        age = self._settings.max_age if max_age is None else _age(max_age)
+        found = self._current()
+        if age is not None and self._now() - found.checked_at > age:
+            found = self._no_older_than(age)
+        if at_least_batch is None:
+            return found
+        if not is_int(at_least_batch):
+            msg = f"at_least_batch takes the number of a batch, got {short_repr(at_least_batch)}"
+            raise DeclarationTypeError(f"{msg}; give an int")
+        if found.image.position.batch_id >= at_least_batch:
+            return found
+        patience = self.timeout if timeout is None else _timeout(timeout)
+        return self._wait_for(at_least_batch, patience)
+
+    def _no_older_than(self, age: int) -> Version:
+        try:
+            self.refresh()
+        except PyflinklikeError as error:
+            found = self._current()
+            if self._now() - found.checked_at <= age:
+                return found
+            msg = (
+                f"cannot tell whether {found.image.position} is the newest state, as max_age={age} "
+                f"ms asks, since a refresh failed ({shown_message(error)})"
+            )
+            raise StaleStateError(f"{msg}; raise max_age, or retry") from error
+        return self._current()
+
+    def _wait_for(self, batch_id: int, patience: int) -> Version:
+        end = self._now() + patience
+        while True:
+            cause = None
+            try:
+                self.refresh()
+            except PyflinklikeError as error:
+                cause = error
+            found = self._current()
+            if found.image.position.batch_id >= batch_id:
+                return found
+            left = end - self._now()
+            if left <= 0:
+                msg = f"an answer must be of batch {batch_id} or later, got {found.image.position}"
+                raise StaleStateError(
+                    f"{msg} after {patience} ms; wait longer, or see whether the query runs"
+                ) from cause
+            self._closing.wait(min(left, _POLL_MS) / 1000)
+
     @contextmanager
     def snapshot(
         self,
@@ -297,7 +462,7 @@ class QueryableState(StateReader):
         Raises:
             StaleStateError: The replica has not read that batch within the timeout.
         """
-        version = self._bounds.pick(at_least_batch, max_age, timeout)
+        version = self._choose(at_least_batch, max_age, timeout)
 
         def pick(batch_id: int | None = None, *_: Any) -> Version:
             self._current()  # raises if the replica is closed
@@ -307,7 +472,7 @@ class QueryableState(StateReader):
                 raise StaleStateError(f"{msg}; take another one with at_least_batch={batch_id}")
             return version
 
-        yield StateReader(pick, pick, self._settings)
+        yield StateReader(pick, pick, self._names, allow_scan=self._allow_scan)
 
     # Life
 

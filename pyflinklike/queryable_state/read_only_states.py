@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
@@ -28,7 +28,6 @@ from pyflinklike.errors import (
     UnknownStoreError,
 )
 from pyflinklike.queryable_state.image import ALL, Position
-from pyflinklike.queryable_state.settings import Settings
 from pyflinklike.queryable_state.version import RawTimer, Version
 from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.state_processor._logs.state_infos import (
@@ -82,11 +81,20 @@ class StateReader:
     Args:
         pick: Chooses the version to read.
         seen: Returns the present version, of any age.
-        settings: The settings of the replica.
+        names: The states and stores that may be asked for; None allows all, and the timers.
+        allow_scan: Whether all key groups may be decoded for an answer.
     """
 
-    def __init__(self, pick: Pick, seen: Callable[[], Version], settings: Settings) -> None:
-        self._pick, self._seen, self._settings = pick, seen, settings
+    def __init__(
+        self,
+        pick: Pick,
+        seen: Callable[[], Version],
+        names: frozenset[str] | None,
+        *,
+        allow_scan: bool,
+    ) -> None:
+        self._pick, self._seen = pick, seen
+        self._names, self._allow_scan = names, allow_scan
 
     @property
     def position(self) -> Position:
@@ -115,7 +123,7 @@ class StateReader:
             raise StateAccessError(f"{msg} holds a part; open one without keys= and key_groups=")
         with version.states.lock:
             version.states.state(name)
-        return ReadOnlyState(info, self._pick, allow_scan=self._settings.allow_scan)
+        return ReadOnlyState(info, self._pick, allow_scan=self._allow_scan)
 
     def store(self, name: str, *, key: Any = NO_KEY_GIVEN) -> ReadOnlyStore:
         """Return a store by its name, with the reading methods of its kind.
@@ -128,6 +136,7 @@ class StateReader:
             UnknownStoreError: There is no such store, or it is a state.
             StateAccessError: A key is missing, or given for a store of scope "partition"; or the
                 store has that scope, but the replica was opened with `keys=`.
+            StateValueError: The key is None.
             DeclarationValueError: Its values are pickles, and `allow_pickle` is False.
         """
         version = self._seen()
@@ -152,7 +161,10 @@ class StateReader:
             )
         with version.states.lock:
             version.states.store(name)
-        return _read_only_store(info, self._pick, key, allow_scan=self._settings.allow_scan)
+        if key is None:
+            msg = f"store {name!r}: a key must not be None, got None; give the current key"
+            raise StateValueError(msg)
+        return _KINDS[info.kind](info, self._pick, key, allow_scan=self._allow_scan)
 
     def timers(self) -> ReadOnlyTimers:
         """Return the timers of the operator.
@@ -161,7 +173,7 @@ class StateReader:
             StateAccessError: The replica holds some states only (`states=`).
         """
         version = self._seen()
-        if self._settings.states is not None:
+        if self._names is not None:
             msg = "this replica was opened with states= and holds no timers, got timers()"
             raise StateAccessError(f"{msg}; open one without states=")
         states = version.states
@@ -170,13 +182,12 @@ class StateReader:
             type_of(states.groups.record.identity.key),
             states.namespace_type,
             self._pick,
-            allow_scan=self._settings.allow_scan,
+            allow_scan=self._allow_scan,
         )
 
     def _infos(self, version: Version) -> StateInfos:
-        names = self._settings.states
         infos = version.states.infos.values()
-        return StateInfos(each for each in infos if names is None or each.name in names)
+        return StateInfos(i for i in infos if self._names is None or i.name in self._names)
 
 
 # States
@@ -190,6 +201,7 @@ _WRITING = frozenset(
 )
 
 
+@attrs.frozen(eq=False, repr=False)
 class ReadOnly:
     """The base of states and stores that can only be read: every method that writes raises.
 
@@ -199,11 +211,10 @@ class ReadOnly:
         allow_scan: Whether all key groups may be decoded for an answer.
     """
 
-    def __init__(self, info: StateInfo, pick: Pick, *, allow_scan: bool) -> None:
-        self.info = info
-        """The description of the state or store, as it was when this object was made."""
-        self._pick = pick
-        self._allow_scan = allow_scan
+    info: StateInfo
+    """The description of the state or store, as it was when this object was made."""
+    _pick: Pick
+    _allow_scan: bool = attrs.field(kw_only=True)
 
     @property
     def name(self) -> str:
@@ -221,14 +232,16 @@ class ReadOnly:
         raise StateAccessError(f"{msg}; write in the function, or edit a Savepoint")
 
     def _check_scan(self, verb: str) -> None:
-        if not self._allow_scan:
-            msg = f"{self.info.kind} {self.name!r}: scans must be allowed, got {verb}(), which"
-            raise ScanDisabledError(
-                f"{msg} decodes every key group; QueryableState.open(..., allow_scan=True)"
-            )
+        _check_scan(f"{self.info.kind} {self.name!r}", verb, is_allowed=self._allow_scan)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.info.kind!r})"
+
+
+def _check_scan(what: str, verb: str, *, is_allowed: bool) -> None:
+    if not is_allowed:
+        msg = f"{what}: scans must be allowed, got {verb}(), which decodes every key group"
+        raise ScanDisabledError(f"{msg}; QueryableState.open(..., allow_scan=True)")
 
 
 class ReadOnlyState(ReadOnly):
@@ -294,6 +307,7 @@ class ReadOnlyState(ReadOnly):
 # Stores
 
 
+@attrs.frozen(eq=False, repr=False)
 class ReadOnlyStore(ReadOnly):
     """The base of the read-only stores.
 
@@ -304,9 +318,7 @@ class ReadOnlyStore(ReadOnly):
         allow_scan: Whether scans of scope "partition" are allowed.
     """
 
-    def __init__(self, info: StateInfo, pick: Pick, key: Any, *, allow_scan: bool) -> None:
-        super().__init__(info, pick, allow_scan=allow_scan)
-        self._key = key
+    _key: Any
 
     @property
     def scope(self) -> str:
@@ -486,25 +498,11 @@ class ReadOnlyWindowStore(ReadOnlyStore):
 
 
 _KINDS: dict[str, type[ReadOnlyStore]] = {
-    "key-value": ReadOnlyKeyValueStore,
-    "timestamped": ReadOnlyKeyValueStore,
-    "lru": ReadOnlyKeyValueStore,
+    **dict.fromkeys(("key-value", "timestamped", "lru"), ReadOnlyKeyValueStore),
     "window": ReadOnlyWindowStore,
     "session": ReadOnlySessionStore,
     "versioned": ReadOnlyVersionedStore,
 }
-
-
-def _read_only_store(info: StateInfo, pick: Pick, key: Any, *, allow_scan: bool) -> ReadOnlyStore:
-    """Make the read-only store of a kind.
-
-    Raises:
-        StateValueError: The key is None.
-    """
-    if key is None:
-        msg = f"store {info.name!r}: a key must not be None, got None; give the current key"
-        raise StateValueError(msg)
-    return _KINDS[info.kind](info, pick, key, allow_scan=allow_scan)
 
 
 # Timers
@@ -527,6 +525,7 @@ class Timer:
     namespace: Any = None
 
 
+@attrs.frozen(eq=False)
 class ReadOnlyTimers:
     """The timers of a running query, or of a savepoint, in the order of their times.
 
@@ -538,23 +537,14 @@ class ReadOnlyTimers:
         allow_scan: Whether all key groups may be decoded for an answer.
     """
 
-    def __init__(
-        self,
-        key_columns: Sequence[tuple[str, str]],
-        key_type: TypeInformation,
-        namespace_type: TypeInformation | None,
-        pick: Pick,
-        *,
-        allow_scan: bool,
-    ) -> None:
-        self.key_columns = tuple(key_columns)
-        """The names and Spark types of the key columns."""
-        self.key_type = key_type
-        """The type of the keys as they are stored."""
-        self.namespace_type = namespace_type
-        """The type of the namespaces, such as windows; None if timers belong to keys alone."""
-        self._pick = pick
-        self._allow_scan = allow_scan
+    key_columns: tuple[tuple[str, str], ...]
+    """The names and Spark types of the key columns."""
+    key_type: TypeInformation
+    """The type of the keys as they are stored."""
+    namespace_type: TypeInformation | None
+    """The type of the namespaces, such as windows; None if timers belong to keys alone."""
+    _pick: Pick = attrs.field(repr=False)
+    _allow_scan: bool = attrs.field(kw_only=True, repr=False)
 
     def get(
         self,
@@ -607,9 +597,7 @@ class ReadOnlyTimers:
             DeclarationTypeError: The domain is not a `TimeDomain`.
             StateValueError, StoreValueError: A bound is not a time.
         """
-        if not self._allow_scan:
-            msg = "timers: scans must be allowed, got all(), which decodes every key group"
-            raise ScanDisabledError(f"{msg}; QueryableState.open(..., allow_scan=True)")
+        _check_scan("timers", "all", is_allowed=self._allow_scan)
         domains = _domains(domain)
         begin = None if time_from is None else to_instant(time_from, "time_from")
         end = None if time_to is None else to_instant(time_to, "time_to")
@@ -618,9 +606,6 @@ class ReadOnlyTimers:
         ordered = [sorted(each, key=_BY_TIME, reverse=reverse) for each in groups]
         merged = heapq.merge(*ordered, key=_BY_TIME, reverse=reverse)
         return (_timer(version, each) for each in merged)
-
-    def __repr__(self) -> str:
-        return f"ReadOnlyTimers({list(self.key_columns)})"
 
 
 _BY_TIME = itemgetter(0, 1, 2)

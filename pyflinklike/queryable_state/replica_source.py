@@ -28,12 +28,12 @@ from pyflinklike.queryable_state.image import (
     image_of,
     next_image,
 )
+from pyflinklike.queryable_state.version import begin_waiting
 from pyflinklike.queryable_state.xxhash64 import SEED, add_sign, hash_bytes, hash_int, hash_long
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids, index_of
 from pyflinklike.spark._wire.schema import arrow_type, key_type_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
-    CheckpointState,
     OperatorAt,
     checkpoint_states,
     location_of,
@@ -96,17 +96,14 @@ class CheckpointSource:
                 failed_at = last
         return self._latest()
 
-    def _latest(self) -> Image:
-        (state,) = checkpoint_states(self.spark, self.location, self.operator, None)
-        return self._image_of(state)
-
     def _last_committed(self) -> int:
         try:
             return max(self._commits(self.location), default=-1)
         except SparkSetupError:
             return -1
 
-    def _image_of(self, state: CheckpointState) -> Image:
+    def _latest(self) -> Image:
+        (state,) = checkpoint_states(self.spark, self.location, self.operator, None)
         where, record = state.where, state.record
         share = self.share.store(self.route(record), state.max_parallelism)
         rows = _rows_of(state.blobs(), share, state.max_parallelism, state.operator_id)
@@ -247,6 +244,7 @@ class KeyRoute:
             raise StateValueError(msg)
         found = self._hash(key)
         if found is None:
+            begin_waiting()
             (group,) = find_wanted_keys(self._spark, self._record, [key]).groups
             return self._freeze(key), group
         return self._freeze(key), add_sign(found) % self._max_parallelism
@@ -277,68 +275,46 @@ def _types(record: OperatorRecord) -> list[st.DataType]:
     return [each.dataType for each in key_fields(record)]
 
 
-def _ask_every_group(value: Any, seed: int) -> int | None:  # noqa: ARG001
-    return None
-
-
 def _hash_of(kind: st.DataType, time_zone: str) -> _Hash:
+    """Return the hash of a column's values; the error of Spark says why a value does not fit."""
     if isinstance(kind, (st.TimestampType, st.TimestampNTZType)):
         arrow = arrow_type(kind)
 
-        def of_timestamp(value: Any, seed: int) -> int | None:
-            if not isinstance(value, dt.datetime):
-                return None
+        def of_timestamp(value: dt.datetime, seed: int) -> int | None:
             try:
                 micros = to_column([value], arrow, time_zone).cast(pa.int64())[0].as_py()
             except StateValueError:
                 return None
             return hash_long(micros, seed)
 
-        return of_timestamp
-    if type(kind) in _BITS:
-        bits = _BITS[type(kind)]
-        hashed = hash_long if bits == 64 else hash_int
-        limit = 1 << bits - 1
-
-        def of_int(value: Any, seed: int) -> int | None:
-            # A bool is an int to Python, but not a value of the column; Spark's error says so.
-            fits = type(value) is int and -limit <= value < limit
-            return hashed(value, seed) if fits else None
-
-        return of_int
-    return _PLAIN.get(type(kind), _ask_every_group)
+        return lambda v, seed: of_timestamp(v, seed) if isinstance(v, dt.datetime) else None
+    if type(kind) not in _HASHES:
+        return lambda _value, _seed: None
+    expected, hashed = _HASHES[type(kind)]
+    # A bool is an int to Python, and a datetime a date, but neither is a value of the column.
+    return lambda value, seed: hashed(value, seed) if type(value) is expected else None
 
 
-_BITS: dict[type[st.DataType], int] = {
-    st.ByteType: 8,
-    st.ShortType: 16,
-    st.IntegerType: 32,
-    st.LongType: 64,
-}
+def _of_ints(bits: int) -> tuple[type, _Hash]:
+    hashed, limit = (hash_long if bits == 64 else hash_int), 1 << bits - 1
+    return int, lambda value, seed: hashed(value, seed) if -limit <= value < limit else None
 
 
-def _of_text(value: Any, seed: int) -> int | None:
+def _of_text(value: str, seed: int) -> int | None:
     try:
-        return hash_bytes(value.encode(), seed) if type(value) is str else None
+        return hash_bytes(value.encode(), seed)
     except UnicodeEncodeError:
         return None
 
 
-def _of_bytes(value: Any, seed: int) -> int | None:
-    return hash_bytes(value, seed) if type(value) is bytes else None
-
-
-def _of_bool(value: Any, seed: int) -> int | None:
-    return hash_int(value, seed) if type(value) is bool else None
-
-
-def _of_date(value: Any, seed: int) -> int | None:
-    return hash_int((value - _EPOCH).days, seed) if type(value) is dt.date else None
-
-
-_PLAIN: dict[type[st.DataType], _Hash] = {
-    st.StringType: _of_text,
-    st.BinaryType: _of_bytes,
-    st.BooleanType: _of_bool,
-    st.DateType: _of_date,
+_HASHES: dict[type[st.DataType], tuple[type, _Hash]] = {
+    st.ByteType: _of_ints(8),
+    st.ShortType: _of_ints(16),
+    st.IntegerType: _of_ints(32),
+    st.LongType: _of_ints(64),
+    st.BooleanType: (bool, hash_int),
+    st.DateType: (dt.date, lambda value, seed: hash_int((value - _EPOCH).days, seed)),
+    st.StringType: (str, _of_text),
+    st.BinaryType: (bytes, hash_bytes),
 }
+"""For each type of column the type of its values, and their hash."""

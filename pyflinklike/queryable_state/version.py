@@ -4,12 +4,16 @@
 The states are the ones that a function gets, over tables that drop writes.  So TTL, visibility and
 the order of entries are the function's without a second implementation.  All of them read through
 one `current` key, so a lock is held for each read of one key or one key group.
+
+A read may have to wait: for the lock, until a key group is decoded, or for Spark.  An event loop must
+not wait, so it tries `at_once`, and leaves the read to a thread if that fails.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import attrs
@@ -40,7 +44,15 @@ from pyflinklike.stores.state_store import StateStore
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.catalog import type_of
 
-__all__ = ["OpenState", "OpenStates", "RawTimer", "Version"]
+__all__ = [
+    "NotAtOnceError",
+    "OpenState",
+    "OpenStates",
+    "RawTimer",
+    "Version",
+    "at_once",
+    "begin_waiting",
+]
 
 
 T = TypeVar("T")
@@ -48,6 +60,37 @@ T = TypeVar("T")
 
 RawTimer = tuple[int, int, str, Any]
 """The time in ms, the number of the domain, a text to sort equal times by, and the stored key."""
+
+
+class NotAtOnceError(Exception):
+    """A read has to wait, but must not."""
+
+
+class _Thread(threading.local):
+    is_at_once = False
+
+
+_THREAD = _Thread()
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Let reads of this thread raise `NotAtOnceError` instead of waiting."""
+    _THREAD.is_at_once = True
+    try:
+        yield
+    finally:
+        _THREAD.is_at_once = False
+
+
+def begin_waiting() -> None:
+    """Begin something that takes long.
+
+    Raises:
+        NotAtOnceError: This thread must not wait.
+    """
+    if _THREAD.is_at_once:
+        raise NotAtOnceError
 
 
 @attrs.frozen
@@ -90,7 +133,13 @@ class Version:
         else:
             namespace = opened.namespace_type.freeze_key(namespace)
         with states.lock:
-            return states.groups.read(self.image, index, frozen, namespace, opened.read)
+            return self._read(index, frozen, namespace, opened.read)
+
+    def _read(self, index: int, key: Any, namespace: Any, ask: Callable[[], T]) -> T:
+        groups = self.states.groups
+        if not groups.is_decoded(self.image, index):
+            begin_waiting()
+        return groups.read(self.image, index, key, namespace, ask)
 
     def all_of_state(self, name: str) -> Iterator[tuple[Any, Any]]:
         """Yield each key with its value, list or dict; a key may be a pair of key and namespace.
@@ -116,11 +165,11 @@ class Version:
             return list(dict.fromkeys(key for key, _, _ in opened.table.scan()))
 
         found = []
-        for each in groups.read(self.image, index, GROUP_KEY, NO_NAMESPACE, keys):
+        for each in self._read(index, GROUP_KEY, NO_NAMESPACE, keys):
             key, namespace = (each, NO_NAMESPACE) if namespace_type is None else each
             if not self.image.share.has_key(key):
                 continue
-            value = groups.read(self.image, index, key, namespace, opened.read)
+            value = self._read(index, key, namespace, opened.read)
             if value is None:
                 continue
             shown = key_type.thaw_key(key)
@@ -188,7 +237,7 @@ class Version:
             ]
 
         at = GROUP_KEY if wanted is None else wanted
-        return states.groups.read(self.image, index, at, NO_NAMESPACE, asked)
+        return self._read(index, at, NO_NAMESPACE, asked)
 
     def thaw(self, stored: Any) -> tuple[Any, Any]:
         """Return key and namespace of a timer, in the user's form."""
@@ -209,7 +258,22 @@ class Version:
                 store.flush()  # drops noted uses, since the tables take no writes
                 return found
 
-            return states.groups.read(self.image, index, key, NO_NAMESPACE, asked)
+            return self._read(index, key, NO_NAMESPACE, asked)
+
+
+class _Lock:
+    """A lock that a thread may take again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            begin_waiting()
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 class OpenStates:
@@ -223,7 +287,7 @@ class OpenStates:
     def __init__(self, groups: DecodedGroups, route: Route) -> None:
         self.groups = groups
         self.route = route
-        self.lock = threading.RLock()
+        self.lock = _Lock()
         """A thread holds it while it reads the tables, since they point at one key at a time."""
         self.infos = {info.name: info for info in describe_states(groups.record, 0)}
         self._states: dict[str, OpenState] = {}

@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 import os
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
@@ -228,30 +229,31 @@ def _by_operator(rows: list[dict[str, Any]], of: str) -> list[Any]:
 
 
 def _expiry(contents: CheckpointContents) -> Picture:
-    rows = contents.expiry()
     note = "Entries by when their TTL ends, by the clock of the batch."
-    charts = [stack_bars(rows, "entries", "ends", "state", [])] if rows else []
     columns = ["operator", "state", "ends", "entries"]
-    return Picture(
-        "expiry", "Expiry", note if rows else "No state has a TTL.", columns, rows, charts
-    )
+    picture = Picture("expiry", "Expiry", note, columns, contents.expiry())
+    return _stacked(picture, "No state has a TTL.")
 
 
 def _timers(contents: CheckpointContents) -> Picture:
-    rows = contents.timers()
     note = "Timers by how far they are ahead of the clock of the batch."
-    charts = [stack_bars(rows, "timers", "comes", "domain", [])] if rows else []
     columns = ["operator", "domain", "comes", "timers"]
-    return Picture(
-        "timers", "Timers", note if rows else "No timer is registered.", columns, rows, charts
-    )
+    picture = Picture("timers", "Timers", note, columns, contents.timers())
+    return _stacked(picture, "No timer is registered.")
+
+
+def _stacked(picture: Picture, without: str) -> Picture:
+    """Add the chart of a picture, or say that there is nothing to draw."""
+    if not picture.rows:
+        return attrs.evolve(picture, note=without)
+    _, part, by, of = picture.columns
+    return attrs.evolve(picture, charts=[stack_bars(picture.rows, of, by, part, [])])
 
 
 def _check(
     spark: SparkSession, location: str, batch_id: int, operator: int | str | None
 ) -> Picture:
-    check = functools.partial(check_checkpoint, spark, location, batch_id=batch_id)
-    found, checked = check(operator=operator)
+    found, checked = check_checkpoint(spark, location, batch_id=batch_id, operator=operator)
     rows = [attrs.asdict(each) for each in found]
     note = (
         f"`pyflinklike state check` found {len(rows) or 'nothing'} in {checked.key_groups} key "
@@ -397,7 +399,7 @@ def _growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
     """
     first = min(first, state.batch_id)
     before = OperatorAt(state.spark, state.location, state.operator_id, first).blobs()
-    heads = _heads(before.where(f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT}").toArrow(), state)
+    heads = _read(before.where(f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT}").toArrow(), state)
     rows = [_row(state, first, heads, None)]
     if first == state.batch_id:
         return rows
@@ -405,11 +407,8 @@ def _growth_of(state: CheckpointState, first: int) -> list[dict[str, Any]]:
     # A compaction deletes the head before it writes another one, in the same batch.
     wanted = f"{KEY_GROUP} >= 0 and sequence = {HEAD_AT} and change_type = 'update'"
     changes = feed.where(wanted).select("batch_id", KEY_GROUP, "blob").toArrow()
-    by_batch: dict[int, list[dict[str, Any]]] = {}
-    for change in changes.to_pylist():
-        by_batch.setdefault(change["batch_id"], []).append(change)
     for batch in range(first + 1, state.batch_id + 1):
-        now = _read(by_batch.get(batch, []), state)
+        now = _read(changes.filter(pc.equal(changes["batch_id"], batch)), state)
         compacted = sum(
             index in heads and _began(heads[index]) != _began(head) for index, head in now.items()
         )
@@ -423,13 +422,10 @@ def _began(head: Head) -> tuple[int, int]:
     return head.first_sequence, head.compacted_at
 
 
-def _heads(table: Any, state: CheckpointState) -> dict[int, Head]:
-    return _read(table.to_pylist(), state)
-
-
-def _read(rows: Iterable[dict[str, Any]], state: CheckpointState) -> dict[int, Head]:
+def _read(rows: pa.Table, state: CheckpointState) -> dict[int, Head]:
+    """Read the heads of key groups, by the numbers of the groups."""
     found = {}
-    for row in rows:
+    for row in rows.to_pylist():
         index = index_of(row[KEY_GROUP], state.max_parallelism)
         found[index] = Head.from_bytes(row["blob"], f"{state.where}, key group {index}")
     return found

@@ -10,15 +10,13 @@ import functools
 import html
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pyflinklike._checks import install
-from pyflinklike.errors import RequirementError
+from pyflinklike._checks import lacking
 from pyflinklike.state_processor._logs.state_infos import html_table
 
 if TYPE_CHECKING:
@@ -165,10 +163,11 @@ def _page(report: Report) -> str:
 @functools.cache
 def _script() -> str:
     """Return the script that draws charts: Vega, in the version that altair writes for."""
-    with _needs_altair():
+    try:
         import altair  # noqa: F401 - if it is missing, that must show before any state is read
         import vl_convert
-
+    except ImportError as error:
+        raise lacking("pyflinklike.report", "report", error) from error
     # The script's own text must not end the script element.
     return vl_convert.javascript_bundle(_SNIPPET, vl_version=_VERSION).replace(
         "</script", "<\\/script"
@@ -232,23 +231,8 @@ _WHOLE = frozenset(("batches", "entries", "timers"))
 # The widest chart that fits into the page's column, with the axis and the legend.
 _WIDTH, _HEIGHT = 640, 200
 _BLUE, _ORANGE = "#3b7dd8", "#d8703b"
-
-
-@contextmanager
-def _needs_altair() -> Iterator[None]:
-    """Turn a failed import into an error that names the missing extra and its command.
-
-    Raises:
-        RequirementError: One of the packages is missing.
-    """
-    try:
-        yield
-    except ImportError as error:
-        if (error.name or "").startswith("pyflinklike"):  # a mistake of ours, and no missing extra
-            raise
-        msg = f"pyflinklike.report needs altair and vl-convert-python, got no module {error.name!r}"
-        remedy = f"{install('report')} installs both"
-        raise RequirementError(f"{msg}; {remedy}", name=error.name) from error
+# If there is no room for all labels, some are left out.
+_UPRIGHT = {"labelAngle": 0, "labelOverlap": True}
 
 
 def bars(
@@ -268,25 +252,11 @@ def bars(
     color = alt.value(_BLUE)
     if marked:
         color = alt.condition(f"datum[{marked!r}]", alt.value(_ORANGE), alt.value(_BLUE))
-    chart = (
-        alt.Chart(_data(alt, rows), title=title)
-        .mark_bar()
-        .encode(
-            x=alt.X(_field(by), type="ordinal", sort=None, title=_in_words(by), axis=_upright(alt)),
-            y=alt.Y(
-                _field(of), type="quantitative", title=_in_words(of), axis=_count_axis(alt, of)
-            ),
-            color=color,
-            tooltip=_tooltips(alt, rows),
-        )
-    )
+    x, y = _column(alt.X, by, "ordinal", sort=None, axis=_UPRIGHT), _numbers(alt.Y, of)
+    chart = _chart(alt, rows, title).mark_bar().encode(x=x, y=y, color=color)
     if rule is not None:
-        line = alt.Chart(_data(alt, [{"median": rule}])).mark_rule(
-            color="#5a6675", strokeDash=[4, 4]
-        )
-        chart = chart + line.encode(
-            y=alt.Y("median", type="quantitative", title=_in_words(of), axis=_count_axis(alt, of))
-        )
+        line = alt.Chart(alt.Data(values=[{of: rule}])).encode(y=y)
+        chart = chart + line.mark_rule(color="#5a6675", strokeDash=[4, 4])
     return _size_chart(chart, len(rows))
 
 
@@ -300,17 +270,8 @@ def flat_bars(rows: Rows, of: str, by: str, *, title: str = "") -> Any:
         title: The title of the chart.
     """
     alt = _altair()
-    chart = (
-        alt.Chart(_data(alt, rows), title=title)
-        .mark_bar(color=_BLUE)
-        .encode(
-            x=alt.X(
-                _field(of), type="quantitative", title=_in_words(of), axis=_count_axis(alt, of)
-            ),
-            y=alt.Y(_field(by), type="ordinal", sort=None, title=_in_words(by)),
-            tooltip=_tooltips(alt, rows),
-        )
-    )
+    x, y = _numbers(alt.X, of), _column(alt.Y, by, "ordinal", sort=None)
+    chart = _chart(alt, rows, title).mark_bar(color=_BLUE).encode(x=x, y=y)
     spec: dict[str, Any] = chart.properties(width=_WIDTH).to_dict()
     return spec
 
@@ -326,20 +287,9 @@ def stack_bars(rows: Rows, of: str, by: str, parts: str, order: Sequence[str]) -
         order: The names of the parts in their order; empty for the alphabet's.
     """
     alt = _altair()
-    chart = (
-        alt.Chart(_data(alt, rows))
-        .mark_bar()
-        .encode(
-            x=alt.X(_field(by), type="ordinal", sort=None, title=_in_words(by), axis=_upright(alt)),
-            y=alt.Y(
-                _field(of), type="quantitative", title=_in_words(of), axis=_count_axis(alt, of)
-            ),
-            color=alt.Color(
-                _field(parts), type="nominal", sort=list(order), title=_in_words(parts)
-            ),
-            tooltip=_tooltips(alt, rows),
-        )
-    )
+    x, y = _column(alt.X, by, "ordinal", sort=None, axis=_UPRIGHT), _numbers(alt.Y, of)
+    color = _column(alt.Color, parts, "nominal", sort=list(order))
+    chart = _chart(alt, rows).mark_bar().encode(x=x, y=y, color=color)
     return _size_chart(chart, len({row[by] for row in rows}))
 
 
@@ -353,41 +303,48 @@ def lines(rows: Rows, of: str, by: str, each: str) -> Any:
         each: The column with the name of the line.
     """
     alt = _altair()
-    chart = (
-        alt.Chart(_data(alt, rows))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X(
-                _field(by),
-                type="quantitative",
-                title=_in_words(by),
-                axis=alt.Axis(format="d", tickMinStep=1),
-            ),
-            y=alt.Y(
-                _field(of), type="quantitative", title=_in_words(of), axis=_count_axis(alt, of)
-            ),
-            color=alt.Color(_field(each), type="nominal", title=_in_words(each)),
-            tooltip=_tooltips(alt, rows),
-        )
-    )
+    x = _column(alt.X, by, "quantitative", axis={"format": "d", "tickMinStep": 1})
+    color = _column(alt.Color, each, "nominal")
+    chart = _chart(alt, rows).mark_line(point=True).encode(x=x, y=_numbers(alt.Y, of), color=color)
     return _size_chart(chart)
 
 
 def _altair() -> Any:
-    with _needs_altair():
-        import altair
+    _script()  # raises if altair is missing
+    import altair
 
     return altair
+
+
+def _chart(alt: Any, rows: Rows, title: str = "") -> Any:
+    """Return a chart of some rows, without a mark; a tooltip shows all columns."""
+    tips = [_column(alt.Tooltip, name, "nominal") for name in (rows[0] if rows else ())]
+    return alt.Chart(alt.Data(values=[dict(row) for row in rows]), title=title).encode(tooltip=tips)
+
+
+def _column(channel: Any, name: str, kind: str, **options: Any) -> Any:
+    """Return a channel of altair that shows a column under its heading."""
+    # Vega would take dots and brackets of a name for a path.
+    field = name.replace(".", "\\.").replace("[", "\\[").replace("]", "\\]")
+    return channel(field, type=kind, title=_in_words(name), **options)
+
+
+def _numbers(channel: Any, name: str) -> Any:
+    """Return a channel whose axis writes large numbers in thousands, millions and so on."""
+    axis: dict[str, Any] = {
+        "labelExpr": "datum.value >= 10000 ? format(datum.value, '~s') : datum.label"
+    }
+    if _is_size(name):
+        axis = {"labelExpr": "format(datum.value, '~s') + 'B'", "tickCount": 5}
+    elif name in _WHOLE:
+        axis["tickMinStep"] = 1  # a chart of things that are counted has no half ticks
+    return _column(channel, name, "quantitative", axis=axis)
 
 
 def _size_chart(chart: Any, bars: int | None = None) -> dict[str, Any]:
     width = _WIDTH if bars is None else min(_WIDTH, 60 * max(bars, 2))
     spec: dict[str, Any] = chart.properties(width=width, height=_HEIGHT).to_dict()
     return spec
-
-
-def _data(alt: Any, rows: Rows) -> Any:
-    return alt.Data(values=[dict(row) for row in rows])
 
 
 def _in_words(name: str) -> str:
@@ -398,29 +355,3 @@ def _in_words(name: str) -> str:
 def _is_size(name: str) -> bool:
     """Return whether the numbers of a column are bytes."""
     return name == "bytes" or name.endswith("_bytes")
-
-
-def _upright(alt: Any) -> Any:
-    """Return an axis with upright labels; if there is no room, some labels are left out."""
-    return alt.Axis(labelAngle=0, labelOverlap=True)
-
-
-def _count_axis(alt: Any, of: str) -> Any:
-    """Return an axis of numbers that writes large ones in thousands, millions and so on."""
-    if _is_size(of):
-        return alt.Axis(labelExpr="format(datum.value, '~s') + 'B'", tickCount=5)
-    labels = "datum.value >= 10000 ? format(datum.value, '~s') : datum.label"
-    # Things that are counted have no halves, so the ticks must not have any.
-    return alt.Axis(labelExpr=labels, tickMinStep=1) if of in _WHOLE else alt.Axis(labelExpr=labels)
-
-
-def _tooltips(alt: Any, rows: Rows) -> list[Any]:
-    return [
-        alt.Tooltip(_field(name), type="nominal", title=_in_words(name))
-        for name in (rows[0] if rows else ())
-    ]
-
-
-def _field(name: str) -> str:
-    """Escape a column's name, because Vega would take dots and brackets for a path."""
-    return name.replace(".", "\\.").replace("[", "\\[").replace("]", "\\]")

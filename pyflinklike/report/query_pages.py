@@ -78,7 +78,9 @@ def query_report(
     first, last = batches[0], batches[-1]
     called = last.get("name") or last["id"]
     facts = f"batches {first['batchId']} to {last['batchId']}, {first['timestamp']} to {last['timestamp']}"
-    return Report(written, f"Query {called}", facts, _pictures(batches)).write()
+    draws = (_throughput, _durations, _watermark, _state, _operators, _metrics)
+    pictures = [draw(batches) for draw in draws]
+    return Report(written, f"Query {called}", facts, pictures).write()
 
 
 def _of_one(every: list[Progress], name: str | None, file: str) -> list[Progress]:
@@ -96,17 +98,6 @@ def _once(every: Iterable[Progress]) -> list[Progress]:
     # After a restart, the first batch may be done again, so a log may have a batch twice.
     batches = {each["batchId"]: each for each in every if "addBatch" in each.get("durationMs", {})}
     return [batches[each] for each in sorted(batches)]
-
-
-def _pictures(batches: Sequence[Progress]) -> list[Picture]:
-    return [
-        _throughput(batches),
-        _durations(batches),
-        _watermark(batches),
-        _state(batches),
-        _operators(batches),
-        _metrics(batches),
-    ]
 
 
 def _throughput(batches: Sequence[Progress]) -> Picture:
@@ -176,41 +167,44 @@ def _state(batches: Sequence[Progress]) -> Picture:
 
 def _operators(batches: Sequence[Progress]) -> Picture:
     names = OperatorMetrics.names()
-    rows: Rows = []
-    for each in batches:
-        for uid in each.get("observedMetrics", {}):
-            told = metrics_of(each, uid)
-            if told is not None and set(names) <= set(told.asDict()):
-                said = {"batch": each["batchId"], "operator": uid}
-                known = [what for what in names if told[what] is not None]
-                rows += [{**said, "metric": what, "value": told[what]} for what in known]
-    drawn = [
-        {"batch": r["batch"], "what": f"{r['operator']} {r['metric']}", "number": r["value"]}
-        for r in rows
-        if r["metric"] in _DRAWN
+    rows = [
+        {"batch": batch, "operator": uid, "metric": name, "value": told[name]}
+        for batch, uid, told in _observed(batches)
+        if told.keys() >= set(names)
+        for name in names
+        if told[name] is not None
     ]
-    charts = [lines(drawn, "number", "batch", "what")] if drawn else []
     note = "The operators' own numbers; the chart has loads, timers, expiry and late records."
-    columns = ["batch", "operator", "metric", "value"]
-    return Picture("operators", "Operators", note, columns, rows, charts)
+    drawn = [row for row in rows if row["metric"] in _DRAWN]
+    return _draw_metrics("operators", "Operators", note, rows, drawn)
 
 
 def _metrics(batches: Sequence[Progress]) -> Picture:
-    rows: Rows = []
+    rows = [
+        {"batch": batch, "operator": uid, "metric": name, "value": value}
+        for batch, uid, told in _observed(batches)
+        for name, value in (told.get("user") or {}).items()
+    ]
+    note = "The metrics that functions have registered." if rows else "The functions count nothing."
+    return _draw_metrics("metrics", "The functions' own metrics", note, rows, rows)
+
+
+def _observed(batches: Sequence[Progress]) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yield batch, operator and numbers of each observation of an operator of ours."""
     for each in batches:
         for uid in each.get("observedMetrics", {}):
-            told = metrics_of(each, uid)
-            users = {} if told is None else told.asDict().get("user") or {}
-            said = {"batch": each["batchId"], "operator": uid}
-            rows += [{**said, "metric": what, "value": value} for what, value in users.items()]
-    drawn = [
+            found = metrics_of(each, uid)
+            if found is not None:
+                yield each["batchId"], uid, found.asDict()
+
+
+def _draw_metrics(name: str, title: str, note: str, rows: Rows, drawn: Rows) -> Picture:
+    points = [
         {"batch": r["batch"], "what": f"{r['operator']} {r['metric']}", "number": r["value"]}
-        for r in rows
+        for r in drawn
     ]
-    charts = [lines(drawn, "number", "batch", "what")] if drawn else []
-    note = "The metrics that functions have registered." if rows else "The functions count nothing."
-    columns = ["batch", "operator", "metric", "value"]
-    return Picture("metrics", "The functions' own metrics", note, columns, rows, charts)
+    charts = [lines(points, "number", "batch", "what")] if points else []
+    return Picture(name, title, note, ["batch", "operator", "metric", "value"], rows, charts)
 
 
 def _finite(value: Any) -> float | None:

@@ -11,7 +11,7 @@ pytest.importorskip("rich")
 
 from doc_snippets import ROOT, blocks_of
 
-from pyflinklike.cli.entry import main
+from pyflinklike.cli import main
 
 PAGE = ROOT / "docs" / "how-to" / "look-into-state.md"
 SHOWN = re.findall(r"^```console\n\$ pyflinklike (.*)\n((?:.*\n)*?)```$", PAGE.read_text(), re.M)

@@ -18,7 +18,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.cli.entry import main
+from pyflinklike.cli import main
 from pyflinklike.state_processor import write_savepoint
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 from pyflinklike.testing import KeyedProcessHarness

@@ -21,7 +21,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.cli.entry import main
+from pyflinklike.cli import main
 from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness
 

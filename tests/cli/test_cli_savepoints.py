@@ -23,8 +23,8 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike.cli import main
 from pyflinklike.cli.cells import length
-from pyflinklike.cli.entry import main
 from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.queryable_state import QueryableState
@@ -380,7 +380,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(savepoint, options):
 _NO_SPARK = """
 import sys
 from pyflinklike.cli.cells import length
-from pyflinklike.cli.entry import main
+from pyflinklike.cli import main
 code = main(["state", "list", sys.argv[1]])
 assert not any(name.partition(".")[0] in ("pyspark", "py4j", "pandas") for name in sys.modules)
 sys.exit(code)
@@ -397,7 +397,7 @@ _NO_CLICK = """
 import sys
 sys.modules["click"] = None
 from pyflinklike.cli.cells import length
-from pyflinklike.cli.entry import main
+from pyflinklike.cli import main
 sys.exit(main(["state", "list", "x"]))
 """
 

@@ -17,7 +17,7 @@ pytest.importorskip("click")
 pytest.importorskip("rich")
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
-from pyflinklike.cli.entry import main
+from pyflinklike.cli import main
 from pyflinklike.state_processor import write_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 

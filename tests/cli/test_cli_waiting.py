@@ -14,7 +14,7 @@ pytest.importorskip("pty")
 
 import pty
 
-from pyflinklike.cli.answer_choice import end_waiting, tell_waiting
+from pyflinklike.cli.answers import end_waiting, tell_waiting
 
 
 def shown(script):

@@ -32,7 +32,7 @@ from pyflinklike.errors import (
 )
 from pyflinklike.monitoring import OpenTelemetryListener, PrometheusListener
 from pyflinklike.monitoring.catalogue import CATALOGUE
-from pyflinklike.monitoring.progress_readings import read_progress
+from pyflinklike.monitoring.query_listener import read_progress
 
 COUNTS = {**dict.fromkeys(OperatorMetrics.names(), 0), "busiest_records": 0, "user": {}}
 RUNS = [str(uuid.UUID(int=n)) for n in range(9)]
@@ -418,7 +418,7 @@ def test_wrong_arguments_are_refused(wrong, error):
 def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch, listener, package, extra):
     """When the listener is made: the door opens without either."""
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(RequirementError, match=rf"got no module '{package}'; .*\[{extra}\]"):
+    with pytest.raises(RequirementError, match=rf"{package}.*\[{extra}\]"):
         listener()
 
 

@@ -28,7 +28,7 @@ from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.queryable_state import Position, QueryableState
 from pyflinklike.queryable_state.image import Image, Share, Write, image_of, next_image
-from pyflinklike.queryable_state.settings import CACHE_BYTES, Settings
+from pyflinklike.queryable_state.queryable_state import CACHE_BYTES, Settings
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.stores import StoreDescriptor
 from pyflinklike.testing.in_memory_log import InMemoryLogStorage
@@ -275,12 +275,9 @@ def replica_of(source: Any, *, now: Callable[[], int] = lambda: 0, **given: Any)
     """A replica that follows when it is told to."""
     options: dict[str, Any] = {
         "states": None,
-        "refresh": None,
-        "max_age": None,
-        "timeout": 0,
         "clock": "batch",
         "allow_scan": True,
         "allow_pickle": False,
         "cache_bytes": CACHE_BYTES,
     }
-    return QueryableState(source, Settings.of(**options | given), now)
+    return QueryableState(source, Settings(**options | given), now)

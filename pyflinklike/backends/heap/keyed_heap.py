@@ -152,6 +152,9 @@ class WarmGroups:
         with self._lock:
             return self._remove(owner)
 
+    def __contains__(self, owner: Hashable) -> bool:
+        return owner in self._groups
+
     def use(self, owner: Hashable) -> KeyGroupState | None:
         """Return a group that stays here, now as the one used last; None if it is not here."""
         with self._lock:

@@ -20,7 +20,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.cli.entry import main
+from pyflinklike.cli import main
 from pyflinklike.report import ProgressLog, checkpoint_report, query_report
 from pyflinklike.spark import key_by
 from pyflinklike.spark._api import inputs

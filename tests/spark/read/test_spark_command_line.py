@@ -19,7 +19,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.cli.entry import main
+from pyflinklike.cli import main
 from pyflinklike.spark import key_by
 
 pytestmark = [reads_state, pytest.mark.classic(reason="the command line has a session of its own")]

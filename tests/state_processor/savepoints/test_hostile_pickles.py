@@ -77,7 +77,7 @@ def test_the_command_line_shows_its_bytes(savepoint, trap, tmp_path, capsys, arg
     """Every command that reads a savepoint."""
     pytest.importorskip("click")
     pytest.importorskip("rich")
-    from pyflinklike.cli.entry import main
+    from pyflinklike.cli import main
 
     command, *rest = arguments
     if command == "diff":

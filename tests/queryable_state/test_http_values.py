@@ -5,9 +5,7 @@ import pytest
 
 from pyflinklike import Types
 from pyflinklike.errors import StateValueError
-
-pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra `http`)")
-from pyflinklike.queryable_state.http.json_values import json_key_of, store_key_of
+from pyflinklike.queryable_state.http_values import json_key_of, store_key_of
 from pyflinklike.state_processor._logs.state_infos import StateInfo
 
 PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])

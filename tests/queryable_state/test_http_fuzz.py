@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever a request says, the answer is JSON with a status that blames the right side.
 
-`PYTHONPATH=tests/support:. python tests/queryable_state/http/test_http_fuzz.py 200000` tries so many requests at random.
+`PYTHONPATH=tests/support:. python tests/queryable_state/test_http_fuzz.py 200000` tries so many requests at random.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pyflinklike import (
 )
 from pyflinklike.queryable_state import QueryableState
 from pyflinklike.queryable_state.http import app
-from pyflinklike.queryable_state.http.json_values import VERBS
+from pyflinklike.queryable_state.http_values import VERBS
 from pyflinklike.state_processor import write_savepoint
 from pyflinklike.stores import KeyValueStoreDescriptor, WindowStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness

@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serves a replica or a view over HTTP, as an ASGI application of Starlette that only reads.
 
+    from pyflinklike.queryable_state.http import app
+
+    application = app(QueryableState.open(spark, "/checkpoints/visits"))
+
+It needs the extra `http`.
+
 | request | answer |
 |---|---|
 | `GET /` | all requests with their parameters |
@@ -26,7 +32,9 @@ The header `X-Batch-Id` has the micro-batch of the answer, `Age` the seconds sin
 | 500 | damaged state |
 | 503 | the answer would be too old, the source is closed, or too many requests wait |
 
-Starlette runs each request in a thread, so a request may wait for Spark or for the file of a view.
+The event loop answers what is at hand itself, since the way to a thread and back takes longer than
+such an answer.  A request that has to wait runs in a thread: for a batch, for Spark, for a key group
+that is not decoded yet, or for the file of a view.  So does a scan.
 """
 
 from __future__ import annotations
@@ -36,104 +44,79 @@ import itertools
 import json
 import logging
 import re
-import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qsl
 
 import attrs
-from anyio.to_thread import current_default_thread_limiter
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pyflinklike._checks import is_int
-from pyflinklike._clock import TimeDomain, wall_clock
+from pyflinklike import errors
+from pyflinklike._checks import check_count, lacking
+from pyflinklike._clock import wall_clock
 from pyflinklike._messages import short_repr
-from pyflinklike.errors import (
-    CorruptStateError,
-    DeclarationError,
-    DeclarationTypeError,
-    DeclarationValueError,
-    IncompatibleStateError,
-    PyflinklikeError,
-    ScanDisabledError,
-    SparkSetupError,
-    StaleStateError,
-    StateAccessError,
-    StateValueError,
-    StoreClosedError,
-    StoreValueError,
-    UnknownStateError,
-    UnknownStoreError,
-    ValueDecodeError,
-)
-from pyflinklike.queryable_state.http.json_values import (
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, StateValueError
+from pyflinklike.queryable_state.http_values import (
+    BOUNDS,
+    DIGITS,
+    PAGING,
     VERBS,
+    Query,
+    check_parameters,
     json_key_of,
     json_value,
+    key_text,
     namespace_of,
-    state_key_of,
+    query_of,
 )
 from pyflinklike.queryable_state.queryable_state import QueryableState
 from pyflinklike.queryable_state.read_only_states import StateReader, Timer
+from pyflinklike.queryable_state.version import NotAtOnceError, at_once, begin_waiting
 from pyflinklike.state_processor._logs.key_columns import time_of, user_key_of
 from pyflinklike.views.view import Freshness, View
+
+try:
+    from anyio.to_thread import current_default_thread_limiter
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+    from starlette.types import ASGIApp, Receive, Scope, Send
+except ImportError as error:
+    raise lacking(__name__, "http", error) from error
 
 __all__ = ["app"]
 
 
 _STATUS: dict[HTTPStatus, tuple[type[Exception], ...]] = {
-    HTTPStatus.NOT_FOUND: (UnknownStateError, UnknownStoreError),
-    HTTPStatus.CONFLICT: (ScanDisabledError,),
-    HTTPStatus.SERVICE_UNAVAILABLE: (StaleStateError, StoreClosedError, SparkSetupError),
-    HTTPStatus.UNPROCESSABLE_ENTITY: (ValueDecodeError,),
-    HTTPStatus.BAD_REQUEST: (
-        *(StateValueError, StoreValueError, StateAccessError),
-        *(DeclarationError, IncompatibleStateError),
+    HTTPStatus.NOT_FOUND: (errors.UnknownStateError, errors.UnknownStoreError),
+    HTTPStatus.CONFLICT: (errors.ScanDisabledError,),
+    HTTPStatus.SERVICE_UNAVAILABLE: (
+        *(errors.StaleStateError, errors.StoreClosedError, errors.SparkSetupError),
     ),
+    HTTPStatus.UNPROCESSABLE_ENTITY: (errors.ValueDecodeError,),
+    HTTPStatus.BAD_REQUEST: (
+        *(errors.StateValueError, errors.StoreValueError, errors.StateAccessError),
+        *(errors.DeclarationError, errors.IncompatibleStateError),
+    ),
+    HTTPStatus.INTERNAL_SERVER_ERROR: (errors.CorruptStateError, errors.PyflinklikeError),
 }
-
-
 LOG = logging.getLogger("pyflinklike.queryable_state.http")
-
-
 _ITEMS = 1000
 """The number of items in one answer by default."""
-
-
 _SCANS = 4
 """How many snapshots are kept for next pages; each keeps state in memory that has changed since."""
-
-
-_BOUNDS = ("at_least_batch", "max_age", "timeout")
-"""The parameters of every request that reads state."""
-
-
-_PAGING = ("limit", "reverse", "after")
-
-
-_OF_PAGE = ("limit", "after", *_BOUNDS)
+_OF_PAGE = ("limit", "after", *BOUNDS)
 """The parameters that may differ between two requests of one scan."""
-
-
 _POLL_MS = 50
-
-
 _PATIENCE_MS = 10_000
 """How long a request waits for a view by default, as `QueryableState.open` does."""
-
-
-Query = Mapping[str, str]
 
 
 @attrs.frozen
@@ -207,17 +190,20 @@ def app(
         DeclarationValueError: A limit is below 1, or the token is not printable ASCII.
     """
     guard = Middleware(_Guard, hosts=_checked_hosts(hosts), token=_checked_token(token))
-    slots = threading.Semaphore(_count_of(max_waiting, "max_waiting"))
     limits = _Limits(
-        _count_of(max_timeout, "max_timeout"), slots, _count_of(max_items, "max_items")
+        check_count(max_timeout, "max_timeout"),
+        threading.Semaphore(check_count(max_waiting, "max_waiting")),
+        check_count(max_items, "max_items"),
     )
+    served: _Replica | _View
     if isinstance(source, QueryableState):
-        reads = _Replica(source, limits).reads()
+        served = _Replica(source, limits)
     elif isinstance(source, View):
-        reads = _View(source, limits).reads()
+        served = _View(source, limits)
     else:
         msg = f"app takes a replica or a view, got {short_repr(source)}"
         raise DeclarationTypeError(f"{msg}; give the result of QueryableState.open()")
+    reads: _Reads = {"/health": (partial(_health, served), ()), **served.reads()}
     index = {path: parameters for path, (_, parameters) in reads.items()}
     reads["/"] = (partial(_list_requests, index), ())
 
@@ -227,31 +213,24 @@ def app(
         current_default_thread_limiter().total_tokens += max_waiting
         yield
 
-    found = Starlette(
+    made = Starlette(
         routes=[
-            Route(_route_of(path), partial(_answer, read)) for path, (read, _) in reads.items()
+            Route(_route_of(path), partial(_answer, read, limits))
+            for path, (read, _) in reads.items()
         ],
         middleware=[guard],
         exception_handlers={
-            PyflinklikeError: _answer_error,
-            HTTPException: _answer_refusal,
-            HTTPStatus.NOT_FOUND: partial(_answer_unknown, sorted(reads)),
+            **{kind: partial(_answer_error, code) for code in _STATUS for kind in _STATUS[code]},
+            HTTPException: partial(_answer_refusal, sorted(reads)),
         },
         lifespan=lifespan,
     )
-    found.router.redirect_slashes = False  # `_Guard` drops a slash at the end
-    return found
+    made.router.redirect_slashes = False  # `_Guard` drops a slash at the end
+    return made
 
 
 def _route_of(path: str) -> str:
     return path.replace("<name>", "{name:path}").replace("<verb>", "{verb}")
-
-
-def _count_of(given: Any, what: str) -> int:
-    if not is_int(given) or given < 1:
-        msg = f"{what} takes an int from 1 on, got {short_repr(given)}; give one"
-        raise DeclarationValueError(msg)
-    return int(given)
 
 
 # Requests and answers
@@ -265,85 +244,83 @@ _Reads = dict[str, tuple[_Read, tuple[str, ...]]]
 """For each path the function that answers, and the names of its parameters."""
 
 
-def _answer(read: _Read, request: Request) -> Response:
+_UNKNOWN = Freshness(None, None, None)
+
+
+async def _answer(read: _Read, limits: _Limits, request: Request) -> Response:
     path = request.scope["path"]
     if "\ufffd" in path:  # the server replaces what is not UTF-8, and so one name by another
         msg = f"the path must be UTF-8, got {short_repr(path)}; encode it as UTF-8"
         raise StateValueError(msg)
-    return read(_query_of(request), **request.path_params)
+    most = {"timeout": limits.timeout, "limit": limits.items}
+    query = query_of(request.scope["query_string"], most)
+    try:
+        with at_once():
+            return read(query, **request.path_params)
+    except NotAtOnceError:
+        return await run_in_threadpool(read, query, **request.path_params)
 
 
 def _list_requests(index: Mapping[str, Iterable[str]], query: Query) -> Response:
-    _check_parameters(query)
+    check_parameters(query)
     return _respond({"requests": index})
 
 
-def _query_of(request: Request) -> dict[str, str]:
-    """Return the parameters by name.
-
-    Raises:
-        StateValueError: The query string is not UTF-8, or has a parameter twice.
-    """
-    try:
-        text = request.scope["query_string"].decode()
-        pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
-    except UnicodeDecodeError as error:
-        msg = f"the query string must be UTF-8, got bytes that are not ({error.reason})"
-        raise StateValueError(f"{msg}; encode it as UTF-8") from error
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        msg = f"a parameter is given once, got {short_repr(twice)} twice; leave one out"
-        raise StateValueError(msg)
-    return found
+def _health(served: _Replica | _View, query: Query) -> Response:
+    check_parameters(query)
+    now = served.freshness
+    body = {"status": "ok", "batch_id": now.batch_id, "watermark": now.watermark}
+    return _respond(body, now)
 
 
-def _respond(body: Any, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> Response:
+def _respond(
+    body: Any,
+    at: Freshness = _UNKNOWN,
+    status: HTTPStatus = HTTPStatus.OK,
+    more: Mapping[str, str] | None = None,
+) -> Response:
+    """Return an answer as JSON, with the micro-batch and the age in ms that it has."""
     try:
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can write as an escape
         text = json.dumps(body, separators=(",", ":")).encode()
-    found = Response(text, status, media_type="application/json; charset=utf-8")
-    found.headers["Cache-Control"] = "no-cache"
+    headers = {"Cache-Control": "no-cache", **(more or {})}
+    if at.batch_id is not None:
+        headers["X-Batch-Id"] = str(at.batch_id)
+    if at.lag is not None:
+        headers["Age"] = str(max(at.lag, 0) // 1000)
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
-        found.headers["Retry-After"] = "1"
-    found.headers.update(headers)
-    return found
+        headers["Retry-After"] = "1"
+    return Response(text, status, headers, "application/json; charset=utf-8")
 
 
-def _stamp(response: Response, batch_id: int | None, age: int | None) -> Response:
-    """Add the micro-batch of an answer and its age in ms, unless the answer says them already."""
-    if batch_id is not None:
-        response.headers.setdefault("X-Batch-Id", str(batch_id))
-    if age is not None:
-        response.headers.setdefault("Age", str(max(age, 0) // 1000))
-    return response
+def _fail(
+    status: HTTPStatus,
+    message: str,
+    kind: str = "",
+    at: Freshness = _UNKNOWN,
+    more: Mapping[str, str] | None = None,
+) -> Response:
+    return _respond({"error": kind or status.phrase, "message": message}, at, status, more)
 
 
-def _fail(status: HTTPStatus, message: str, kind: str = "", **headers: str) -> Response:
-    return _respond({"error": kind or status.phrase, "message": message}, status, **headers)
-
-
-def _answer_error(_: Request, error: Exception) -> Response:
-    found = (status for status, kinds in _STATUS.items() if isinstance(error, kinds))
-    status = next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
-    if status is HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, CorruptStateError):
+async def _answer_error(status: HTTPStatus, _: Request, error: Exception) -> Response:
+    if status is HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(
+        error, errors.CorruptStateError
+    ):
         LOG.error("a request could not be answered", exc_info=error)
     return _fail(status, str(error), type(error).__name__)
 
 
-def _answer_refusal(request: Request, error: Exception) -> Response:
+async def _answer_refusal(paths: list[str], request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        msg = f"the paths are {', '.join(paths)}, got {short_repr(request.scope['path'])}"
+        return _fail(HTTPStatus.NOT_FOUND, msg)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         msg = f"requests are GET or HEAD, got {short_repr(request.method)}"
-        return _fail(HTTPStatus.METHOD_NOT_ALLOWED, msg, Allow="GET, HEAD")
+        return _fail(HTTPStatus.METHOD_NOT_ALLOWED, msg, more={"Allow": "GET, HEAD"})
     return _fail(HTTPStatus(error.status_code), error.detail)
-
-
-def _answer_unknown(paths: list[str], request: Request, _: Exception) -> Response:
-    msg = f"the paths are {', '.join(paths)}, got {short_repr(request.scope['path'])}"
-    return _fail(HTTPStatus.NOT_FOUND, msg)
 
 
 # Who may ask
@@ -400,7 +377,7 @@ class _Guard:
                 msg = "a request must give the token, got none or another"
                 asks = {"WWW-Authenticate": 'Bearer realm="pyflinklike"'}
                 msg = f"{msg}; send Authorization: Bearer .."
-                answer = _fail(HTTPStatus.UNAUTHORIZED, msg, **asks)
+                answer = _fail(HTTPStatus.UNAUTHORIZED, msg, more=asks)
             path = scope["path"].rstrip("/")
             if path != scope.get("root_path", ""):
                 scope = {**scope, "path": path}
@@ -423,69 +400,6 @@ class _Guard:
         return is_right and kind.lower() == "bearer"
 
 
-# Parameters
-
-
-_DIGITS = re.compile(r"[0-9]{1,18}")
-
-
-_DOMAINS = {domain.name.lower(): domain for domain in TimeDomain}
-
-
-def _check_parameters(query: Query, *names: str) -> None:
-    """Check that a request has no other parameters.
-
-    Raises:
-        StateValueError: A parameter has another name.
-    """
-    unknown = sorted(set(query) - set(names))
-    if unknown:
-        are = f"its parameters are {sorted(names)}" if names else "it takes no parameters"
-        msg = f"{are}, got {short_repr(unknown[0])}; leave it out"
-        raise StateValueError(msg)
-
-
-def _whole(query: Query, name: str, most: int | None = None) -> int | None:
-    """Return a parameter that is a whole number; None if it is missing.
-
-    Raises:
-        StateValueError: The value is not a whole number, or too large.
-    """
-    if name not in query:
-        return None
-    text = query[name]
-    if not _DIGITS.fullmatch(text) or (most is not None and int(text) > most):
-        end = "on, of at most 18 digits" if most is None else f"to {most}"
-        msg = f"{name} takes a whole number from 0 {end}, got {short_repr(text)}; give one"
-        raise StateValueError(msg)
-    return int(text)
-
-
-def _key_text(query: Query, what: str) -> str:
-    if "key" not in query:
-        msg = f"{what}: a lookup takes key=, got none; give it as JSON"
-        raise StateValueError(msg)
-    return query["key"]
-
-
-def _flag(query: Query, name: str) -> bool:
-    text = query.get(name, "false").lower()
-    if text not in ("true", "false", "1", "0"):
-        msg = f"{name} takes true or false, got {short_repr(query[name])}; give one"
-        raise StateValueError(msg)
-    return text in ("true", "1")
-
-
-def _domain(query: Query) -> TimeDomain | None:
-    if "domain" not in query:
-        return None
-    found = _DOMAINS.get(query["domain"])
-    if found is None:
-        msg = f"domain takes one of {sorted(_DOMAINS)}, got {short_repr(query['domain'])}"
-        raise StateValueError(f"{msg}; leave it out for both")
-    return found
-
-
 # A replica
 
 
@@ -495,91 +409,87 @@ _OF_TIMERS = ("domain", "from", "to")
 _DESCRIBED = ("name", "kind", "key_columns", "user_key_type", "value_type", "ttl", "options")
 
 
+def _freshness_of(reader: StateReader) -> Freshness:
+    position = reader.position
+    return Freshness(position.batch_id, position.watermark, position.age)
+
+
 class _Replica:
     def __init__(self, state: QueryableState, limits: _Limits) -> None:
         self.state, self.limits = state, limits
         self.scans = _Scans()
 
     def reads(self) -> _Reads:
-        of_verb = ("current", "<arguments of the verb>", *_PAGING, *_BOUNDS)
+        of_verb = ("current", "<arguments of the verb>", *PAGING, *BOUNDS)
         return {
-            "/health": (self._health, ()),
-            "/states": (partial(self._at, self._states), _BOUNDS),
-            "/states/<name>": (partial(self._at, self._state), ("key", "namespace", *_BOUNDS)),
-            "/stores/<name>/<verb>": (partial(self._at, self._store), of_verb),
-            "/timers": (
-                partial(self._at, self._timers),
-                ("key", *_OF_TIMERS, *_PAGING, *_BOUNDS),
-            ),
+            "/states": (self._states, BOUNDS),
+            "/states/<name>": (self._state, ("key", "namespace", *BOUNDS)),
+            "/stores/<name>/<verb>": (self._store, of_verb),
+            "/timers": (self._timers, ("key", *_OF_TIMERS, *PAGING, *BOUNDS)),
         }
 
-    def _health(self, query: Query) -> Response:
-        _check_parameters(query)
-        now = self.state.position
-        body = {"status": "ok", "batch_id": now.batch_id, "watermark": now.watermark}
-        return _stamp(_respond(body), now.batch_id, now.age)
+    @property
+    def freshness(self) -> Freshness:
+        return _freshness_of(self.state)
 
-    def _at(self, read: _Read, query: Query, **names: str) -> Response:
-        """Answer from a snapshot that is as new as the request asks."""
-        at_least = _whole(query, "at_least_batch")
-        max_age = _whole(query, "max_age")
-        timeout = _whole(query, "timeout", self.limits.timeout)
-        if timeout is None:
-            timeout = min(self.state.timeout, self.limits.timeout)
+    def _snapshot(self, query: Query) -> StateReader:
+        """Return a snapshot that is as new as a request asks."""
+        at_least, max_age = query.get("at_least_batch"), query.get("max_age")
+        timeout = query.get("timeout", min(self.state.timeout, self.limits.timeout))
         is_there = at_least is None or self.state.position.batch_id >= at_least
-        with ExitStack() as stack:
-            # The slot is given back before the answer is read: only waiting is limited.
-            with ExitStack() as slot:
-                if max_age is not None or not is_there:
-                    slot.enter_context(self.limits.slot())
-                at = stack.enter_context(
-                    self.state.snapshot(at_least_batch=at_least, max_age=max_age, timeout=timeout)
-                )
-            return _stamp(read(at, query, **names), at.position.batch_id, at.position.age)
+        # The slot is given back before the answer is read: only waiting is limited.
+        slot: AbstractContextManager[None] = nullcontext()
+        if max_age is not None or not is_there:
+            slot = self.limits.slot()
+        with (
+            slot,
+            self.state.snapshot(at_least_batch=at_least, max_age=max_age, timeout=timeout) as at,
+        ):
+            return at  # it can be read as long as the replica is open
 
-    def _states(self, at: StateReader, query: Query) -> Response:
-        _check_parameters(query, *_BOUNDS)
+    def _states(self, query: Query) -> Response:
+        at = self._snapshot(query)
+        check_parameters(query, *BOUNDS)
         described = [{name: getattr(each, name) for name in _DESCRIBED} for each in at.states()]
-        return _respond({"states": json_value(described)})
+        return _respond({"states": json_value(described)}, _freshness_of(at))
 
-    def _state(self, at: StateReader, query: Query, name: str) -> Response:
+    def _state(self, query: Query, name: str) -> Response:
+        at = self._snapshot(query)
         state = at[name]
-        is_keyed = state.info.key_type is not None
-        of_windows = () if state.info.namespace_type is None else ("namespace",)
-        _check_parameters(query, *(("key",) if is_keyed else ()), *of_windows, *_BOUNDS)
-        key = None
-        if is_keyed:
-            key = state_key_of(_key_text(query, f"state {name!r}"), state.info)
-        namespace = namespace_of(query.get("namespace", "null"), state.info)
-        value = state.get(key, namespace=namespace)
+        info, key = state.info, None
+        known = {"key": info.key_type, "namespace": info.namespace_type}
+        check_parameters(query, *(each for each in known if known[each] is not None), *BOUNDS)
+        if info.key_type is not None:
+            key = user_key_of(key_text(query, f"state {name!r}"), info.key_columns, info.key_type)
+        value = state.get(key, namespace=namespace_of(query.get("namespace", "null"), info))
         if value is None:
-            return _fail(
-                HTTPStatus.NOT_FOUND, f"state {name!r} has nothing of {short_repr(key)}", "no key"
-            )
-        return _respond({"key": json_value(key), "value": json_value(value)})
+            msg = f"state {name!r} has nothing of {short_repr(key)}"
+            return _fail(HTTPStatus.NOT_FOUND, msg, "no key", _freshness_of(at))
+        return _respond({"key": json_value(key), "value": json_value(value)}, _freshness_of(at))
 
-    def _store(self, at: StateReader, query: Query, name: str, verb: str) -> Response:
+    def _store(self, query: Query, name: str, verb: str) -> Response:
+        at = self._snapshot(query)
         info = next((info for info in at.states() if info.name == name), None)
         given = {}
         if info is not None and info.is_store and info.key_type and "current" in query:
-            given["key"] = state_key_of(query["current"], info)
+            given["key"] = user_key_of(query["current"], info.key_columns, info.key_type)
         store = at.store(name, **given)
         verbs = VERBS[store.info.kind]
         if verb not in verbs:
             msg = f"a {store.info.kind} store has {sorted(verbs)}, got {short_repr(verb)}"
-            return _fail(HTTPStatus.NOT_FOUND, msg)
+            return _fail(HTTPStatus.NOT_FOUND, msg, at=_freshness_of(at))
         chosen = verbs[verb]
         current = ("current",) if store.scope == "key" else ()
-        paging = _PAGING if chosen.many else ()
-        _check_parameters(query, *current, *chosen.keys, *chosen.times, *paging, *_BOUNDS)
+        paging = PAGING if chosen.many else ()
+        check_parameters(query, *current, *chosen.keys, *chosen.times, *paging, *BOUNDS)
         arguments = chosen.arguments(query, verb, store.info)
         if not chosen.many:
             value = getattr(store, verb)(*arguments)
             if value is None:
                 msg = f"store {name!r} has nothing there"
-                return _fail(HTTPStatus.NOT_FOUND, msg, "no key")
-            return _respond({"value": json_value(value)})
-        is_reverse = _flag(query, "reverse")
+                return _fail(HTTPStatus.NOT_FOUND, msg, "no key", _freshness_of(at))
+            return _respond({"value": json_value(value)}, _freshness_of(at))
+        is_reverse = query.get("reverse", False)
 
         def read(scan: StateReader) -> Iterator[Any]:
             asked = getattr(scan.store(name, **given), verb)
@@ -589,12 +499,12 @@ class _Replica:
 
         return self._page(at, (name, verb), query, read, json_value)
 
-    def _timers(self, at: StateReader, query: Query) -> Response:
+    def _timers(self, query: Query) -> Response:
+        at = self._snapshot(query)
         timers = at.timers()
-        _check_parameters(query, "key", *_OF_TIMERS, *_PAGING, *_BOUNDS)
-        is_reverse, domain = _flag(query, "reverse"), _domain(query)
+        check_parameters(query, "key", *_OF_TIMERS, *PAGING, *BOUNDS)
+        is_reverse, domain = query.get("reverse", False), query.get("domain")
         begin, end = (time_of(query[each]) if each in query else None for each in ("from", "to"))
-        has_windows = timers.namespace_type is not None
         key = None
         if "key" in query:
             key = user_key_of(query["key"], timers.key_columns, timers.key_type.signature)
@@ -607,13 +517,14 @@ class _Replica:
             mine = reversed(found) if is_reverse else found
             return (each for each in mine if _is_between(each.timestamp, begin, end))
 
-        def shown_timer(timer: Timer) -> dict[str, Any]:
-            window = {"namespace": json_value(timer.namespace)} if has_windows else {}
-            time = json_value(timer.timestamp)
-            domain = timer.domain.name.lower()
-            return {"key": json_value(timer.key), **window, "domain": domain, "timestamp": time}
+        def describe(timer: Timer) -> dict[str, Any]:
+            has_windows = timers.namespace_type is not None
+            window = {"namespace": timer.namespace} if has_windows else {}
+            domain, time = timer.domain.name.lower(), timer.timestamp
+            found = {"key": timer.key, **window, "domain": domain, "timestamp": time}
+            return {name: json_value(each) for name, each in found.items()}
 
-        return self._page(at, ("timers",), query, read, shown_timer)
+        return self._page(at, ("timers",), query, read, describe)
 
     def _page(
         self,
@@ -632,8 +543,8 @@ class _Replica:
             read: Returns all items of a snapshot.
             item: Returns an item as values for JSON.
         """
-        most = _whole(query, "limit", self.limits.items)
-        limit = min(_ITEMS, self.limits.items) if most is None else most
+        begin_waiting()
+        limit = query.get("limit", min(_ITEMS, self.limits.items))
         asked = {name: each for name, each in query.items() if name not in _OF_PAGE}
         question = (*path, *sorted(asked.items()))
         scan, start, rest = at, 0, None
@@ -651,7 +562,7 @@ class _Replica:
         if following is not None:
             rest = itertools.chain((following,), rest)
             body["after"] = self.scans.keep(scan, start + len(items), question, rest)
-        return _stamp(_respond(body), scan.position.batch_id, scan.position.age)
+        return _respond(body, _freshness_of(scan))
 
 
 def _is_between(time: int, begin: int | None, end: int | None) -> bool:
@@ -680,10 +591,9 @@ class _Scans:
             question: Path and parameters, which must be the same in the next request.
             rest: The items of the next pages.
         """
+        # A number may be given to two batches, by a query that went back.
+        name = f"{reader.position.batch_id}-{reader.position.committed_at}"
         with self._lock:
-            known = self._readers.items()
-            same = (name for name, each in known if each.position is reader.position)
-            name = next(same, None) or secrets.token_hex(8)
             self._readers.setdefault(name, reader)
             self._readers.move_to_end(name)
             while len(self._readers) > _SCANS:
@@ -708,12 +618,10 @@ class _Scans:
         Raises:
             StateValueError: The text is not the `after` of an answer.
         """
-        name, _, count = after.partition(".")
-        if not _DIGITS.fullmatch(count):
-            msg = (
-                f"after takes the 'after' of an answer, got {short_repr(after)}; send it unchanged"
-            )
-            raise StateValueError(msg)
+        name, _, count = after.rpartition(".")
+        if not DIGITS.fullmatch(count):
+            msg = f"after takes the 'after' of an answer, got {short_repr(after)}"
+            raise StateValueError(f"{msg}; send it unchanged")
         with self._lock:
             reader = self._readers.get(name)
             rest = self._rests.pop((name, int(count), question), None)
@@ -729,26 +637,23 @@ class _View:
         self._never = threading.Event()
 
     def reads(self) -> _Reads:
-        return {"/health": (self._health, ()), "/rows": (self._row, ("key", *_BOUNDS))}
+        return {"/rows": (self._row, ("key", *BOUNDS))}
 
-    def _health(self, query: Query) -> Response:
-        _check_parameters(query)
-        fresh = self.view.freshness
-        body = {"status": "ok", "batch_id": fresh.batch_id, "watermark": fresh.watermark}
-        return _stamp(_respond(body), fresh.batch_id, fresh.lag)
+    @property
+    def freshness(self) -> Freshness:
+        begin_waiting()
+        return self.view.freshness
 
     def _row(self, query: Query) -> Response:
-        _check_parameters(query, "key", *_BOUNDS)
+        check_parameters(query, "key", *BOUNDS)
         # The batch is asked first, so that the row is of this batch or of a later one.
         fresh = self._fresh(query)
-        key = json_key_of(_key_text(query, f"view {self.view.name!r}"))
+        key = json_key_of(key_text(query, f"view {self.view.name!r}"))
         row = self.view.get(key)
         if row is None:
             msg = f"view {self.view.name!r} has no row of {short_repr(key)}"
-            found = _fail(HTTPStatus.NOT_FOUND, msg, "no key")
-        else:
-            found = _respond({"key": json_value(key), "value": json_value(row)})
-        return _stamp(found, fresh.batch_id, fresh.lag)
+            return _fail(HTTPStatus.NOT_FOUND, msg, "no key", fresh)
+        return _respond({"key": json_value(key), "value": json_value(row)}, fresh)
 
     def _fresh(self, query: Query) -> Freshness:
         """Wait until the view is as fresh as the request asks, and return its freshness.
@@ -756,25 +661,26 @@ class _View:
         Raises:
             StaleStateError: The view is not as fresh within the timeout.
         """
-        batch, age = _whole(query, "at_least_batch"), _whole(query, "max_age")
-        timeout = _whole(query, "timeout", self.limits.timeout)
-        patience = min(_PATIENCE_MS, self.limits.timeout) if timeout is None else timeout
+        batch, age = query.get("at_least_batch"), query.get("max_age")
+        patience = query.get("timeout", min(_PATIENCE_MS, self.limits.timeout))
 
         def is_fresh(found: Freshness) -> bool:
             has_come = batch is None or (found.batch_id is not None and found.batch_id >= batch)
             return has_come and (age is None or (found.lag is not None and found.lag <= age))
 
-        found = self.view.freshness
+        found = self.freshness
         if is_fresh(found):
             return found
         with self.limits.slot():
             end = self.limits.now() + patience
             while (left := end - self.limits.now()) > 0:
                 self._never.wait(min(left, _POLL_MS) / 1000)
-                found = self.view.freshness
+                found = self.freshness
                 if is_fresh(found):
                     return found
         asked = [f"of batch {batch} or later"] if batch is not None else []
         asked += [f"no older than {age} ms"] if age is not None else []
         msg = f"view {self.view.name!r}: an answer must be {' and '.join(asked)}, got {found}"
-        raise StaleStateError(f"{msg} after {patience} ms; wait longer, or see what feeds it")
+        raise errors.StaleStateError(
+            f"{msg} after {patience} ms; wait longer, or see what feeds it"
+        )

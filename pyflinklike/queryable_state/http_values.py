@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads keys and times from the parameters of a request, and writes values as JSON.
+"""Reads the parameters of a request, and writes values as JSON.
 
-A key is JSON, read by the types of the key columns or of a store's keys.  `VERBS` lists the reading
-methods of stores, whose arguments are named parameters.
+A key is JSON, read by the type of a store's keys.  `VERBS` lists the reading methods of stores, whose
+arguments are named parameters.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
+from urllib.parse import parse_qsl
 
 import attrs
 
+from pyflinklike._clock import TimeDomain
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import StateValueError
 from pyflinklike.state_processor._logs.key_columns import (
@@ -22,7 +25,6 @@ from pyflinklike.state_processor._logs.key_columns import (
     json_of,
     time_of,
     to_float,
-    user_key_of,
 )
 from pyflinklike.state_processor._logs.state_infos import StateInfo
 from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
@@ -32,28 +34,126 @@ from pyflinklike.types.row import Row
 from pyflinklike.types.time_types import DateTypeInfo, Instant
 
 __all__ = [
+    "BOUNDS",
+    "DIGITS",
+    "PAGING",
     "VERBS",
+    "Query",
     "Verb",
+    "check_parameters",
     "json_key_of",
     "json_value",
+    "key_text",
     "namespace_of",
-    "state_key_of",
+    "query_of",
     "store_key_of",
 ]
 
 
-def state_key_of(text: str, info: StateInfo) -> Any:
-    """Read a key of the stream.
+# Parameters
+
+
+Query = Mapping[str, Any]
+"""The parameters of a request by name, those in `_PARSERS` parsed."""
+
+
+BOUNDS = ("at_least_batch", "max_age", "timeout")
+"""The parameters of every request that reads state."""
+
+
+PAGING = ("limit", "reverse", "after")
+"""The parameters of requests whose answers have pages."""
+
+
+DIGITS = re.compile(r"[0-9]{1,18}")
+"""Matches a whole number of 64 bits."""
+
+
+_DOMAINS = {domain.name.lower(): domain for domain in TimeDomain}
+
+
+def _whole(name: str, text: str) -> int:
+    if not DIGITS.fullmatch(text):
+        msg = f"{name} takes a whole number from 0 on, of at most 18 digits"
+        raise StateValueError(f"{msg}, got {short_repr(text)}; give one")
+    return int(text)
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0"):
+        msg = f"{name} takes true or false, got {short_repr(text)}; give one"
+        raise StateValueError(msg)
+    return text.lower() in ("true", "1")
+
+
+def _domain(name: str, text: str) -> TimeDomain:
+    if text not in _DOMAINS:
+        msg = f"{name} takes one of {sorted(_DOMAINS)}, got {short_repr(text)}"
+        raise StateValueError(f"{msg}; leave it out for both")
+    return _DOMAINS[text]
+
+
+_PARSERS: Mapping[str, Callable[[str, str], Any]] = {
+    **dict.fromkeys((*BOUNDS, "limit"), _whole),
+    "reverse": _flag,
+    "domain": _domain,
+}
+
+
+def query_of(query_string: bytes, most: Mapping[str, int]) -> dict[str, Any]:
+    """Return the parameters by name.
 
     Args:
-        text: JSON, an array if there are several key columns.  A single string may lack its quotes.
-        info: The description of a state that belongs to keys.
+        query_string: The query string, as it was sent.
+        most: The greatest values of some parameters.
 
     Raises:
-        StateValueError: The text is not a value of the key columns.
+        StateValueError: The query string is not UTF-8, or has a parameter twice or of a wrong value.
     """
-    assert info.key_type is not None
-    return user_key_of(text, info.key_columns, info.key_type)
+    # Starlette would replace what is not UTF-8, and so one key by another.
+    try:
+        pairs = parse_qsl(query_string.decode(), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError as error:
+        msg = f"the query string must be UTF-8, got bytes that are not ({error.reason})"
+        raise StateValueError(f"{msg}; encode it as UTF-8") from error
+    found: dict[str, Any] = {}
+    for name, text in pairs:
+        if name in found:
+            msg = f"a parameter is given once, got {short_repr(name)} twice; leave one out"
+            raise StateValueError(msg)
+        found[name] = _PARSERS[name](name, text) if name in _PARSERS else text
+    for name, limit in most.items():
+        if found.get(name, 0) > limit:
+            msg = f"{name} takes a whole number from 0 to {limit}, got {found[name]}; give one"
+            raise StateValueError(msg)
+    return found
+
+
+def check_parameters(query: Query, *names: str) -> None:
+    """Check that a request has no other parameters.
+
+    Raises:
+        StateValueError: A parameter has another name.
+    """
+    unknown = sorted(query.keys() - set(names))
+    if unknown:
+        are = f"its parameters are {sorted(names)}" if names else "it takes no parameters"
+        raise StateValueError(f"{are}, got {short_repr(unknown[0])}; leave it out")
+
+
+def key_text(query: Query, what: str) -> Any:
+    """Return the text of the key.
+
+    Raises:
+        StateValueError: There is no key.
+    """
+    if "key" not in query:
+        msg = f"{what}: a lookup takes key=, got none; give it as JSON"
+        raise StateValueError(msg)
+    return query["key"]
+
+
+# Keys
 
 
 def store_key_of(text: str, info: StateInfo) -> Any:
@@ -160,15 +260,7 @@ class Verb:
         return keys + [time_of(query[name]) if name in query else None for name in self.times]
 
 
-_KEY = ("key",)
-
-
-_RANGE = ("from", "to")
-
-
-_KEYS = ("key_from", "key_to")
-
-
+_KEY, _KEYS, _RANGE = ("key",), ("key_from", "key_to"), ("from", "to")
 _BY_KEY = {
     "get": Verb(_KEY, required=_KEY, many=False),
     "range": Verb(_RANGE),

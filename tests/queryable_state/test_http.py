@@ -29,7 +29,8 @@ from pyflinklike import (
 )
 from pyflinklike.errors import DeclarationError, DeclarationTypeError
 from pyflinklike.queryable_state.http import app
-from pyflinklike.queryable_state.http.json_values import json_value
+from pyflinklike.queryable_state.http_values import json_value
+from pyflinklike.queryable_state.version import NotAtOnceError, at_once
 from pyflinklike.stores import (
     KeyValueStoreDescriptor,
     SessionStoreDescriptor,
@@ -517,6 +518,49 @@ def test_requests_that_wait_do_not_keep_others_from_an_answer(query):
             held.set()
     assert (1, slots, 200) == (len(refused), len(others), found)
     assert ({503}, {200}) == tuple({each.result() for each in some} for some in (refused, others))
+
+
+def test_what_is_at_hand_is_answered_without_a_thread(query):
+    """A key group that is not decoded yet is left to one, and so is a scan."""
+    on_loop, former = [], query.route
+
+    def route(record):
+        def find(key):
+            on_loop.append(threading.current_thread() is threading.main_thread())
+            return former(record)(key)
+
+        return find
+
+    query.route = route
+    with replica_of(query) as replica:
+        served = app(replica)
+        found = [get(served, "/states/total", key="ann")[0] for _ in range(2)]
+        found.append(get(served, "/timers", key="ann")[0])
+    assert ([200] * 3, [True, False, True, False]) == (found, on_loop)
+
+
+def test_the_loop_does_not_wait_for_a_thread_that_reads(query):
+    """A thread does, and then answers."""
+    held, reading = threading.Event(), threading.Event()
+
+    def hold(lock):
+        with lock:
+            reading.set()
+            held.wait(30)
+
+    with replica_of(query) as replica:
+        served = app(replica)
+        get(served, "/states/total", key="ann")
+        states = replica._current().states
+        holding = threading.Thread(target=hold, args=(states.lock,))
+        holding.start()
+        reading.wait(30)
+        with pytest.raises(NotAtOnceError), at_once():
+            replica["total"].get("ann")
+        held.set()
+        status = get(served, "/states/total", key="ann")[0]
+        holding.join()
+    assert 200 == status
 
 
 @pytest.mark.parametrize(

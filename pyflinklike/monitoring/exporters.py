@@ -1,30 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics of queries for Prometheus, by a collector of prometheus-client.
+"""The metrics of queries for Prometheus and for OpenTelemetry.
 
-A scrape calls the collector, which reads the listener, so that no number is kept twice.
+A scrape of Prometheus calls a collector, and a reader of OpenTelemetry's SDK calls observable
+instruments.  Both read the listener, so that no number is kept twice.  A program that wants
+OpenTelemetry to push the metrics chooses a `PeriodicExportingMetricReader`; this module needs only
+OpenTelemetry's API.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyflinklike._checks import install, is_int
+from pyflinklike._checks import is_int, lacking
 from pyflinklike._messages import short_repr, shown_message
 from pyflinklike.errors import (
     DeclarationError,
     DeclarationTypeError,
     DeclarationValueError,
-    RequirementError,
     SparkSetupError,
 )
 from pyflinklike.monitoring.catalogue import CATALOGUE, CatalogueEntry
 from pyflinklike.monitoring.query_listener import MAX_SERIES, QueryListener
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import CallbackOptions, Observation
     from prometheus_client.core import Metric as Family
 
-__all__ = ["PrometheusListener"]
+__all__ = ["OpenTelemetryListener", "PrometheusListener"]
+
+
+# Prometheus
+
 
 _LAST_PORT = 65_535
 
@@ -63,7 +70,10 @@ class PrometheusListener(QueryListener):
         triggers: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(max_series, triggers)
-        client = _client()
+        try:
+            import prometheus_client as client
+        except ImportError as error:
+            raise lacking("PrometheusListener", "prometheus", error) from error
         self._registry = client.REGISTRY if registry is None else registry
         if not isinstance(self._registry, client.CollectorRegistry):
             msg = f"registry must be a CollectorRegistry, got {short_repr(registry)}; leave it out"
@@ -83,16 +93,17 @@ class PrometheusListener(QueryListener):
             raise DeclarationError(msg) from error
         self._server: Any = None
         if port is not None:
-            try:
-                self._server, self._thread = client.start_http_server(port, address, self._registry)
-            # A text that can be no name, such as one with a null byte, raises a ValueError.
-            except (OSError, ValueError) as error:
-                self.close()
-                msg = (
-                    f"PrometheusListener needs a free port of this machine, got "
-                    f"{short_repr(address)}:{port} ({shown_message(error)}); give another one, or 0"
-                )
-                raise SparkSetupError(msg) from error
+            self._serve(client, port, address)
+
+    def _serve(self, client: Any, port: int, address: str) -> None:
+        try:
+            self._server, self._thread = client.start_http_server(port, address, self._registry)
+        # A text that can be no name, such as one with a null byte, raises a ValueError.
+        except (OSError, ValueError) as error:
+            self.close()
+            where = f"{short_repr(address)}:{port} ({shown_message(error)})"
+            msg = f"PrometheusListener needs a free port of this machine, got {where}"
+            raise SparkSetupError(f"{msg}; give another one, or 0") from error
 
     @property
     def port(self) -> int | None:
@@ -140,19 +151,77 @@ def _family(metric: CatalogueEntry) -> Any:
     return made(metric.family, metric.help, labels=metric.labels, unit=metric.unit)
 
 
-def _client() -> Any:
-    try:
-        import prometheus_client
-    except ImportError as error:
-        msg = f"PrometheusListener needs prometheus-client, got no module {error.name!r}"
-        remedy = f"{install('prometheus')} installs it"
-        raise RequirementError(f"{msg}; {remedy}", name=error.name) from error
-    return prometheus_client
-
-
 def _check_port(port: Any) -> None:
     msg = f"port must be None or an int from 0 to {_LAST_PORT}, got {short_repr(port)}; for example 9464"
     if port is not None and not is_int(port):
         raise DeclarationTypeError(msg)
     if port is not None and not 0 <= port <= _LAST_PORT:
         raise DeclarationValueError(msg)
+
+
+# OpenTelemetry
+
+
+class OpenTelemetryListener(QueryListener):
+    """Passes the metrics of a session's queries to OpenTelemetry.
+
+    `spark.streams.addListener(OpenTelemetryListener())` does so until `close`, through the readers of
+    the `MeterProvider` that the program has set.  The labels are attributes: `query` is the name of a
+    query, `operator` the `uid` of an operator.  An instrument has the name of Prometheus'
+    metric without unit and ending: `pyflinklike.records` for `pyflinklike_records_total`.
+
+    Args:
+        meter_provider: The provider of meters; by default OpenTelemetry's global one.
+        max_series: The most series that are kept; more are left out and counted.
+        triggers: The interval of each query's trigger in seconds, by the query's name.  Spark does
+            not report it, and the alert for batches that take longer needs it.
+
+    Raises:
+        RequirementError: OpenTelemetry's API is missing: the extra `otel`.
+        DeclarationError: An argument has another type or range.
+    """
+
+    def __init__(
+        self,
+        meter_provider: Any = None,
+        *,
+        max_series: int = MAX_SERIES,
+        triggers: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(max_series, triggers)
+        try:
+            from opentelemetry import metrics as api
+        except ImportError as error:
+            raise lacking("OpenTelemetryListener", "otel", error) from error
+        provider = api.get_meter_provider() if meter_provider is None else meter_provider
+        if not isinstance(provider, api.MeterProvider):
+            msg = f"meter_provider must be a MeterProvider, got {short_repr(meter_provider)}"
+            raise DeclarationTypeError(f"{msg}; leave it out for the global one")
+        self._observation = api.Observation
+        self._is_closed = False
+        meter = provider.get_meter("pyflinklike")
+        create: dict[str, Callable[..., Any]] = {
+            "counter": meter.create_observable_counter,
+            "sum": meter.create_observable_up_down_counter,
+            "gauge": meter.create_observable_gauge,
+        }
+        for each in CATALOGUE:
+            create[each.kind](
+                *(each.instrument, [self._observes(each)]), each.instrument_unit, each.help
+            )
+
+    def close(self) -> None:
+        """Pass no more numbers on; OpenTelemetry has no way to remove an instrument."""
+        self._is_closed = True
+
+    def _observes(self, of: CatalogueEntry) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def observe(_: CallbackOptions) -> list[Observation]:
+            if self._is_closed:
+                # An instrument without observations is not exported.
+                return []
+            return [
+                self._observation(value, dict(zip(of.labels, labels)))
+                for labels, value in self.samples(of)
+            ]
+
+        return observe
