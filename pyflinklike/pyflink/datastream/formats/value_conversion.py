@@ -64,22 +64,6 @@ def _as_python_reads(text: str) -> str:
     return f"{plain}.{fraction:0<6.6}" if fraction else plain
 
 
-def _time(text: str) -> dt.time:
-    return dt.time.fromisoformat(_as_python_reads(text))
-
-
-def _timestamp(text: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(_as_python_reads(text))
-
-
-def _time_text(value: dt.time, *, is_utc: bool) -> str:
-    return f"{value.isoformat()}Z" if is_utc else value.isoformat()
-
-
-def _timestamp_text(value: dt.datetime, *, is_utc: bool) -> str:
-    return f"{value.isoformat()}Z" if is_utc else value.isoformat(sep=" ")
-
-
 def _number(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     """Return the function that reads numbers as Java does, which refuses 1_000."""
 
@@ -108,8 +92,8 @@ _PARSERS: dict[type, Callable[[str], Any]] = {
     DoubleTypeInfo: _number(_float),
     BigDecTypeInfo: _number(Decimal),
     DateTypeInfo: dt.date.fromisoformat,
-    TimeTypeInfo: _time,
-    TimestampTypeInfo: _timestamp,
+    TimeTypeInfo: lambda text: dt.time.fromisoformat(_as_python_reads(text)),
+    TimestampTypeInfo: lambda text: dt.datetime.fromisoformat(_as_python_reads(text)),
     ByteArrayTypeInfo: partial(base64.b64decode, validate=True),
 }
 _QUOTED = (StringTypeInfo, DateTypeInfo, TimeTypeInfo, TimestampTypeInfo, ByteArrayTypeInfo)
@@ -129,10 +113,8 @@ def texter_of(type_info: TypeInformation, *, is_utc: bool) -> Callable[[Any], st
     """
     if isinstance(type_info, ByteArrayTypeInfo):
         return lambda value: base64.b64encode(value).decode()
-    if isinstance(type_info, TimeTypeInfo):
-        return partial(_time_text, is_utc=is_utc)
-    if isinstance(type_info, TimestampTypeInfo):
-        return partial(_timestamp_text, is_utc=is_utc)
+    if isinstance(type_info, (TimeTypeInfo, TimestampTypeInfo)):
+        return (lambda value: f"{value.isoformat()}Z") if is_utc else str
     if parser_of(type_info) is None:
         return None
     if isinstance(type_info, (StringTypeInfo, IntegralTypeInfo)):
