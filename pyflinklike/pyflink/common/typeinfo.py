@@ -12,21 +12,10 @@ from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.types import AssignableRowTypeInfo as RowTypeInfo
 from pyflinklike.pyflink.common.types import Types
 from pyflinklike.types import TypeInformation
-from pyflinklike.types.nested_types import (
-    BasicArrayTypeInfo,
-    ListTypeInfo,
-    MapTypeInfo,
-    ObjectArrayTypeInfo,
-    PrimitiveArrayTypeInfo,
-)
+from pyflinklike.types.nested_types import *
 from pyflinklike.types.pickled_type import PickledByteArrayTypeInfo
 from pyflinklike.types.row_types import TupleTypeInfo
-from pyflinklike.types.time_types import (
-    DateTypeInfo,
-    InstantTypeInfo,
-    TimestampTypeInfo,
-    TimeTypeInfo,
-)
+from pyflinklike.types.time_types import *
 
 __all__ = [
     "BasicArrayTypeInfo",
@@ -79,20 +68,11 @@ class _OfBasics(type):
 
 
 class BasicTypeInfo(WithoutJava, metaclass=_OfBasics):
-    """Makes types without parts; `Types` has the same methods under shorter names."""
+    """Makes types without parts, as `INT_TYPE_INFO()` and so on; `Types` has shorter names for them."""
 
-    STRING_TYPE_INFO = staticmethod(Types.STRING)
-    BYTE_TYPE_INFO = staticmethod(Types.BYTE)
-    BOOLEAN_TYPE_INFO = staticmethod(Types.BOOLEAN)
-    SHORT_TYPE_INFO = staticmethod(Types.SHORT)
-    INT_TYPE_INFO = staticmethod(Types.INT)
-    LONG_TYPE_INFO = staticmethod(Types.LONG)
-    FLOAT_TYPE_INFO = staticmethod(Types.FLOAT)
-    DOUBLE_TYPE_INFO = staticmethod(Types.DOUBLE)
-    CHAR_TYPE_INFO = staticmethod(Types.CHAR)
-    BIG_INT_TYPE_INFO = staticmethod(Types.BIG_INT)
-    BIG_DEC_TYPE_INFO = staticmethod(Types.BIG_DEC)
-    INSTANT_TYPE_INFO = staticmethod(Types.INSTANT)
+
+for _each in BasicType:
+    setattr(BasicTypeInfo, f"{_each.name}_TYPE_INFO", staticmethod(getattr(Types, _each.name)))
 
 
 class SqlTimeTypeInfo:

@@ -34,7 +34,7 @@ from pyflinklike.pyflink._spark.job_runs import backend_of
 from pyflinklike.pyflink._spark.stream_sources import StreamSource
 from pyflinklike.pyflink.common import Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction
-from pyflinklike.pyflink.datastream.connectors.datagen import (
+from pyflinklike.pyflink.datastream.connectors import (
     DataGeneratorSource,
     RateLimiterStrategy,
 )

@@ -13,6 +13,8 @@ from pyflinklike.pyflink._graph.files import (
     RollingPolicy,
     StreamFormat,
 )
+from pyflinklike.pyflink._graph.generated_source import *
+from pyflinklike.pyflink._graph.hybrid_source import *
 from pyflinklike.pyflink._graph.sinks import DeliveryGuarantee, Sink
 from pyflinklike.pyflink._graph.sources import NumberSequenceSource, Source
 from pyflinklike.pyflink._names import of_pyflink
@@ -21,12 +23,16 @@ __all__ = [
     "BucketAssigner",
     "BulkFormat",
     "BulkWriterFactory",
+    "DataGeneratorSource",
     "DeliveryGuarantee",
     "FileFormat",
     "FileSink",
     "FileSource",
+    "HybridSource",
+    "HybridSourceBuilder",
     "NumberSequenceSource",
     "OutputFileConfig",
+    "RateLimiterStrategy",
     "RollingPolicy",
     "Sink",
     "Source",
