@@ -12,10 +12,21 @@ from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.types import AssignableRowTypeInfo as RowTypeInfo
 from pyflinklike.pyflink.common.types import Types
 from pyflinklike.types import TypeInformation
-from pyflinklike.types.nested_types import *
+from pyflinklike.types.nested_types import (
+    BasicArrayTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+)
 from pyflinklike.types.pickled_type import PickledByteArrayTypeInfo
 from pyflinklike.types.row_types import TupleTypeInfo
-from pyflinklike.types.time_types import *
+from pyflinklike.types.time_types import (
+    DateTypeInfo,
+    InstantTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+)
 
 __all__ = [
     "BasicArrayTypeInfo",
