@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of PyFlink that are objects and have no effect here: they store what a program gives, for its getters.
+"""Settings of PyFlink that are objects and have no effect here: they keep what a program gives to them.
 
 * `RestartStrategies`: Spark retries a failed task as often as `spark.task.maxFailures` says.  If a job fails,
   start its program again: the job goes on from its checkpoint.

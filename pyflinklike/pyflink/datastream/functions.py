@@ -4,7 +4,11 @@
 from pyflinklike.functions.contexts import KeyedStateStore, RuntimeContext
 from pyflinklike.functions.element_functions import *
 from pyflinklike.functions.process_functions import *
-from pyflinklike.pyflink._graph.async_function import *
+from pyflinklike.pyflink._graph.async_function import (
+    AsyncFunction,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+)
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.state.fold_functions import AggregateFunction, Function, ReduceFunction
 from pyflinklike.windows.window_functions import *

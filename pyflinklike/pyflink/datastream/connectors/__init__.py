@@ -13,8 +13,8 @@ from pyflinklike.pyflink._graph.files import (
     RollingPolicy,
     StreamFormat,
 )
-from pyflinklike.pyflink._graph.generated_source import *
-from pyflinklike.pyflink._graph.hybrid_source import *
+from pyflinklike.pyflink._graph.generated_source import DataGeneratorSource, RateLimiterStrategy
+from pyflinklike.pyflink._graph.hybrid_source import HybridSource, HybridSourceBuilder
 from pyflinklike.pyflink._graph.sinks import DeliveryGuarantee, Sink
 from pyflinklike.pyflink._graph.sources import NumberSequenceSource, Source
 from pyflinklike.pyflink._names import of_pyflink
