@@ -39,8 +39,8 @@ __all__ = [
     "PartConverter",
     "check_kind",
     "is_quoted",
+    "none_or",
     "parser_of",
-    "refuse_null",
     "same",
     "texter_of",
     "type_refusal",
@@ -159,15 +159,7 @@ class PartConverter(ABC):
         Raises:
             DeclarationTypeError: The format does not have the type.
         """
-        convert, is_nullable = self._convert(kind, field.type), field.nullable
-
-        def convert_or_none(value: Any) -> Any:
-            if value is None:
-                refuse_null(1, is_nullable)
-                return None
-            return convert(value)
-
-        return convert_or_none
+        return none_or(self._convert(kind, field.type), is_nullable=field.nullable)
 
     def _convert(self, kind: TypeInformation, column: pa.DataType) -> Convert:
         if isinstance(kind, self.rows):
@@ -209,12 +201,20 @@ def check_kind(value: Any, kind: type) -> Any:
     return value
 
 
-def refuse_null(count: int, is_value: bool) -> None:
-    """Check that there are nulls only in parts that may be null.
+def none_or(convert: Convert, *, is_nullable: bool) -> Convert:
+    """Return a function that leaves None as it is, and converts other values.
 
-    Raises:
-        ValueError: A part that may not be null is null.
+    Args:
+        convert: The function for other values.
+        is_nullable: Whether a value may be None; if not, the function raises a ValueError for it.
     """
-    if count and not is_value:
-        msg = "a null where none is declared"
-        raise ValueError(msg)
+
+    def convert_or_none(value: Any) -> Any:
+        if value is not None:
+            return convert(value)
+        if not is_nullable:
+            msg = "a null where none is declared"
+            raise ValueError(msg)
+        return None
+
+    return convert_or_none
