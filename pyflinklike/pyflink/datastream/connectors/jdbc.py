@@ -43,7 +43,7 @@ from pyflinklike.errors import (
 )
 from pyflinklike.pyflink._graph.sinks import Renaming, Sink, SinkWriter
 from pyflinklike.pyflink._names import of_pyflink
-from pyflinklike.pyflink.datastream.formats.value_conversion import parser_of
+from pyflinklike.pyflink.datastream.formats.value_conversion import check_row_type, parser_of
 from pyflinklike.types import Instant, RowTypeInfo
 from pyflinklike.types.time_types import InstantTypeInfo
 
@@ -313,10 +313,7 @@ class JdbcSink(Sink):
 
 
 def _check_types(type_info: Any) -> None:
-    if not isinstance(type_info, RowTypeInfo):
-        msg = f"type_info is the type of rows, got {short_repr(type_info)}; give for example Types.ROW([Types.INT()])"
-        raise DeclarationTypeError(msg)
-    for kind in type_info.field_types:
+    for kind in check_row_type(type_info).field_types:
         if parser_of(kind) is None and not isinstance(kind, InstantTypeInfo):
             msg = (
                 f"a JdbcSink writes fields without parts, got {kind!r}; map the row to one with texts "

@@ -46,6 +46,7 @@ from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.data_types import DataType, DataTypes, as_data_type
 from pyflinklike.pyflink.common.types import Types
 from pyflinklike.pyflink.datastream.formats.value_conversion import (
+    check_row_type,
     is_quoted,
     parser_of,
     texter_of,
@@ -325,10 +326,8 @@ class _RowBuilder(_Builder):
 
     def __init__(self, type_info: TypeInformation) -> None:
         super().__init__()
-        if not isinstance(type_info, RowTypeInfo):
-            msg = f"type_info must be a type of rows, got {short_repr(type_info)}; give for example Types.ROW([Types.INT()])"
-            raise DeclarationTypeError(msg)
-        self._type_info, self._separator, self._is_lenient = type_info, ";", False
+        self._type_info = check_row_type(type_info)
+        self._separator, self._is_lenient = ";", False
 
     def set_field_delimiter(self: R, delimiter: str) -> R:
         """Set the text between fields.

@@ -38,6 +38,7 @@ __all__ = [
     "Convert",
     "PartConverter",
     "check_kind",
+    "check_row_type",
     "is_quoted",
     "none_or",
     "parser_of",
@@ -125,6 +126,18 @@ def texter_of(type_info: TypeInformation, *, is_utc: bool) -> Callable[[Any], st
 def is_quoted(type_info: TypeInformation) -> bool:
     """Return whether values of a type are strings in JSON."""
     return isinstance(type_info, _QUOTED)
+
+
+def check_row_type(type_info: Any) -> RowTypeInfo:
+    """Return the user's argument if it is a type of rows.
+
+    Raises:
+        DeclarationTypeError: It is something else.
+    """
+    if not isinstance(type_info, RowTypeInfo):
+        msg = f"type_info is the type of rows, got {short_repr(type_info)}; give for example Types.ROW([Types.INT()])"
+        raise DeclarationTypeError(msg)
+    return type_info
 
 
 def type_refusal(type_info: TypeInformation, what: str) -> DeclarationTypeError:
