@@ -184,9 +184,11 @@ class Option(Generic[T]):
         Raises:
             DeclarationValueError: The text is no value of the setting.
         """
-        key, text = self._find(configuration)
-        if text is None:
+        set_keys = filter(configuration.contains_key, (self.key, *self.older))
+        key = next(set_keys, None)
+        if key is None:
             return self.default
+        text = configuration.get_string(key, "")
         try:
             return self.parse(text)
         except ValueError as error:
@@ -195,21 +197,10 @@ class Option(Generic[T]):
             )
             raise DeclarationValueError(msg) from None
 
-    def text_of(self, configuration: Configuration) -> str | None:
-        """Return the text in a configuration; None if it is not set."""
-        return self._find(configuration)[1]
-
     def set(self, configuration: Configuration, value: Any) -> None:
         """Store a value as a text that `of` reads."""
         text = value.name if isinstance(value, Enum) else str(value)
         configuration.set_string(self.key, text.lower() if isinstance(value, bool) else text)
-
-    def _find(self, configuration: Configuration) -> tuple[str, str | None]:
-        for key in (self.key, *self.older):
-            if configuration.contains_key(key):
-                text = configuration.get_string(key, "")
-                return key, text
-        return self.key, None
 
 
 # Each option with a value that can be wrong, for `refuse_wrong`.
