@@ -43,6 +43,8 @@ __all__ = [
 _NO_COLUMN: Final = (
     "files have no column of this type: use INT or BIGINT for lengths, ARRAY or MAP for others"
 )
+_REFUSED: Final = "DAY HOUR INTERVAL LIST_VIEW MAP_VIEW MINUTE MONTH MULTISET NULL SECOND YEAR"
+"""The types of PyFlink that `DataTypes` refuses."""
 _UTC: Final = "UTC"
 
 
@@ -149,18 +151,6 @@ class DataTypes:
 
     `DataTypes.ROW([DataTypes.FIELD("id", DataTypes.INT(nullable=False))])` is a row with one column.
     """
-
-    DAY = make_refused("table.types.DataTypes.DAY", _NO_COLUMN)
-    HOUR = make_refused("table.types.DataTypes.HOUR", _NO_COLUMN)
-    INTERVAL = make_refused("table.types.DataTypes.INTERVAL", _NO_COLUMN)
-    LIST_VIEW = make_refused("table.types.DataTypes.LIST_VIEW", _NO_COLUMN)
-    MAP_VIEW = make_refused("table.types.DataTypes.MAP_VIEW", _NO_COLUMN)
-    MINUTE = make_refused("table.types.DataTypes.MINUTE", _NO_COLUMN)
-    MONTH = make_refused("table.types.DataTypes.MONTH", _NO_COLUMN)
-    MULTISET = make_refused("table.types.DataTypes.MULTISET", _NO_COLUMN)
-    NULL = make_refused("table.types.DataTypes.NULL", _NO_COLUMN)
-    SECOND = make_refused("table.types.DataTypes.SECOND", _NO_COLUMN)
-    YEAR = make_refused("table.types.DataTypes.YEAR", _NO_COLUMN)
 
     @staticmethod
     def BOOLEAN(nullable: bool = True) -> DataType:  # noqa: N802
@@ -408,6 +398,9 @@ class DataTypes:
         shown_fields = ", ".join(f"{each.name} {each.data_type}" for each in fields)
         return DataType(f"ROW<{shown_fields}>", kind, pa.struct(columns), nullable)
 
+
+for _name in _REFUSED.split():
+    setattr(DataTypes, _name, make_refused(f"table.types.DataTypes.{_name}", _NO_COLUMN))
 
 _BYTES: Final = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
