@@ -122,7 +122,7 @@ class ConnectedStreams(WithoutJava):
 
     @property
     def _is_keyed(self) -> bool:
-        return self.stream1.has_keys and self.stream2.has_keys
+        return bool(self.stream1.has_keys and self.stream2.has_keys)
 
     def _result(self, name: str, function: Any, output_type: OutputType) -> Any:
         kind, is_keyed = output_type_of(output_type), self._is_keyed
