@@ -11,14 +11,18 @@ names, and finds all others by `__getattr__ = of_pyflink(__name__)`, which looks
 4. `_REFUSED`: we do not have the name.  The import gives a class that raises the reason when it is used.
 
 If we have no name of a module, the module has no file: `pyflinklike.run` makes it of these tables.
+A module of `_ELSEWHERE` has no file either, since another module of ours has its names.  `add_modules` makes
+it, so that `pyflinklike.pyflink.common.time` can be imported as `pyflink.common.time` can.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module, resources
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final, NamedTuple
@@ -27,6 +31,7 @@ from pyflinklike._deprecation import INSIDE, JAVA, warn_once
 from pyflinklike.pyflink._foreign_names import make_refused
 
 __all__ = [
+    "add_modules",
     "former_names",
     "is_known",
     "module_of_names",
@@ -56,6 +61,30 @@ class _Former(NamedTuple):
 
 # Names that are elsewhere
 
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    "common.completable_future": "common.jobs",
+    "common.config_options": "common.configuration",
+    "common.job_client": "common.jobs",
+    "common.job_execution_result": "common.jobs",
+    "common.job_id": "common.jobs",
+    "common.job_status": "common",
+    "common.restart_strategy": "common.stored_settings",
+    "common.time": "common",
+    "common.watermark_strategy": "common",
+    "datastream.checkpoint_storage": "common.stored_settings",
+    "datastream.checkpointing_mode": "datastream",
+    "datastream.connectors.base": "datastream.connectors",
+    "datastream.connectors.hybrid_source": "datastream.connectors",
+    "datastream.connectors.number_seq": "datastream.connectors",
+    "datastream.execution_mode": "datastream",
+    "datastream.externalized_checkpoint_retention": "datastream",
+    "datastream.output_tag": "datastream",
+    "datastream.slot_sharing_group": "common.stored_settings",
+    "datastream.time_domain": "datastream",
+    "datastream.timerservice": "datastream",
+}
+"""Our module with the names of each module of PyFlink whose names we define in another one."""
+
 _HERE: Final[Mapping[str, str]] = {
     "common.constants.MAX_LONG_VALUE": "pyflinklike._clock:MAX_WATERMARK",
     "common.constants.MIN_LONG_VALUE": "pyflinklike._clock:MIN_WATERMARK",
@@ -63,7 +92,7 @@ _HERE: Final[Mapping[str, str]] = {
     "common.serializer.T": "pyflinklike._type_vars:T",
     "common.typeinfo.PickledBytesTypeInfo": "pyflinklike.types.pickled_type:PickledByteArrayTypeInfo",
     "datastream.async_retry_strategies.OUT": "pyflinklike._type_vars:OUT",
-    "datastream.data_stream.AllWindowedStream": "datastream.windowed_stream:WindowedStream",
+    "datastream.data_stream.AllWindowedStream": "datastream:WindowedStream",
     "datastream.functions.KEY": "pyflinklike._type_vars:K",
     "datastream.functions.IN": "pyflinklike._type_vars:IN",
     "datastream.functions.IN1": "pyflinklike._type_vars:IN",
@@ -96,11 +125,11 @@ _HERE: Final[Mapping[str, str]] = {
 
 _CONSUMER = "KafkaSource.builder() and env.from_source(source, watermark_strategy, source_name)"
 _RETENTION = _Former(
-    "datastream.former:ExternalizedCheckpointCleanup",
+    "datastream:ExternalizedCheckpointRetention",
     "ExternalizedCheckpointRetention, from pyflink.datastream",
 )
 _TIMES = _Former(
-    "datastream.former:TimeCharacteristic",
+    "common.stored_settings:TimeCharacteristic",
     "nothing: event time counts wherever a stream has a WatermarkStrategy",
 )
 _FORMATS = {
@@ -113,7 +142,7 @@ _FORMATS = {
 }
 _WATERMARKS = {
     name: _Former(
-        f"common.watermark_strategy:{name}",
+        f"common:{name}",
         f"from pyflink.common.watermark_strategy import {name}",
     )
     for name in ("WatermarkStrategy", "TimestampAssigner", "Duration")
@@ -143,7 +172,7 @@ _FORMER: Final[Mapping[str, _Former]] = {
     **{f"common.{name}": found for name, found in _FORMATS.items()},
     **{f"common.serialization.{name}": found for name, found in _FORMATS.items()},
     "common.serialization.SimpleStringEncoder": _Former(
-        "datastream.former:SimpleStringEncoder", "Encoder.simple_string_encoder()"
+        "common:Encoder", "Encoder.simple_string_encoder()"
     ),
     **{f"datastream.watermark_strategy.{name}": found for name, found in _WATERMARKS.items()},
     **{f"datastream.{name}": found for name, found in _BACKENDS.items()},
@@ -378,17 +407,30 @@ def module_of_names(fullname: str, inner: str) -> ModuleType:
     """
     made = ModuleType(fullname, f"The names of `{fullname}`, as pyflinklike has them.")
     made.__getattr__ = of_pyflink(f"{_PACKAGE}.{inner}")  # type: ignore[method-assign]
-    names = names_of(inner)
-    # `import *` of a package gives what its modules define, of a module only what it defines itself.
-    is_package = any(each.startswith(f"{inner}.") for each in _names_of_today())
-    public = {name: home for name, home in names.items() if not name.startswith("_")}
-    shown = [name for name, home in public.items() if is_package or not home]
-    made.__all__ = sorted(shown)  # type: ignore[attr-defined]
+    made.__spec__ = ModuleSpec(fullname, None)
     return made
+
+
+def add_modules() -> None:
+    """Let programs import the modules whose names another module of ours has."""
+    for inner in _ELSEWHERE:
+        fullname = f"{_PACKAGE}.{inner}"
+        sys.modules[fullname] = module_of_names(fullname, inner)
+
+
+def _shown_names(module: str) -> list[str]:
+    """Return what `import *` gives: of a package what its modules define, of a module its own names."""
+    is_package = any(each.startswith(f"{module}.") for each in _names_of_today())
+    names = names_of(module).items()
+    return sorted(name for name, home in names if name[0] != "_" and (is_package or not home))
 
 
 def _find(module: str, name: str) -> Any:
     place = f"{module}.{name}" if module else name
+    if name == "__all__":  # only a module without a file asks for it
+        return _shown_names(module)
+    if place in _ELSEWHERE:
+        return import_module(f"{_PACKAGE}.{place}")
     if place in _FORMER:
         here, today = _FORMER[place]
         warn_once(f"pyflink.{place} is of Flink 1: write {today}", DeprecationWarning)
@@ -401,7 +443,9 @@ def _find(module: str, name: str) -> Any:
         msg = f"module '{_PACKAGE}.{module}' has no attribute {name!r}"
         raise AttributeError(msg)
     if not home:
-        return _refusal(module, name)
+        elsewhere = _ELSEWHERE.get(module)
+        defined = vars(import_module(f"{_PACKAGE}.{elsewhere}")) if elsewhere else {}
+        return defined[name] if name in defined else _refusal(module, name)
     inside = f"{home}.{name}"
     if inside in _names_of_today():  # a module of a package, such as `common.typeinfo`
         ours = f"{_PACKAGE}.{inside}"

@@ -9,8 +9,7 @@ from kafka_support import new_topic, wait_for
 from test_brokers_job_modes import environment, has, texts
 
 from pyflinklike.pyflink.common import Types, WatermarkStrategy
-from pyflinklike.pyflink.datastream.connectors import FileSource, StreamFormat
-from pyflinklike.pyflink.datastream.connectors.hybrid_source import HybridSource
+from pyflinklike.pyflink.datastream.connectors import FileSource, HybridSource, StreamFormat
 
 PAIR = Types.TUPLE([Types.STRING(), Types.STRING()])
 

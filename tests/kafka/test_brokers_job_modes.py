@@ -19,7 +19,7 @@ from pyflinklike.pyflink.common import (
     WatermarkStrategy,
 )
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
-from pyflinklike.pyflink.datastream.connectors.datagen import (
+from pyflinklike.pyflink.datastream.connectors import (
     DataGeneratorSource,
     RateLimiterStrategy,
 )

@@ -27,12 +27,13 @@ from pyflinklike.pyflink._spark.stream_sources import StreamSource, _pack
 from pyflinklike.pyflink._spark.watermark_feed import SplitWatermark, WatermarkFeed, needs_feed
 from pyflinklike.pyflink.common import WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction
-from pyflinklike.pyflink.datastream.connectors import FileSource, StreamFormat
-from pyflinklike.pyflink.datastream.connectors.datagen import (
+from pyflinklike.pyflink.datastream.connectors import (
     DataGeneratorSource,
+    FileSource,
+    HybridSource,
     RateLimiterStrategy,
+    StreamFormat,
 )
-from pyflinklike.pyflink.datastream.connectors.hybrid_source import HybridSource
 
 pytestmark = pytest.mark.skipif(not data_source.HAS_LIMITS, reason="waiting needs PySpark 4.2")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import pickle
+import subprocess
 import sys
 import zipfile
 from importlib import import_module
@@ -151,6 +152,32 @@ def test_a_module_of_which_nothing_is_ours_has_no_file():
     }
 
     assert set() == whole & files
+
+
+def test_a_module_whose_names_are_elsewhere_can_be_imported():
+    """At our path as at PyFlink's; it gives the same names, and has no file."""
+    for module, home in pyflink_names._ELSEWHERE.items():
+        made = import_module(f"pyflinklike.pyflink.{module}")
+        there = vars(import_module(f"pyflinklike.pyflink.{home}"))
+        ours = [name for name in made.__all__ if name in there]
+        assert [there[name] for name in ours] == [getattr(made, name) for name in ours]
+        assert ours, module
+        assert not hasattr(made, "__file__")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from pyflinklike.pyflink.common.time import Duration",
+        "from pyflinklike.pyflink.common.time import *",
+        "import pyflinklike.pyflink.common.time; Duration = pyflinklike.pyflink.common.time.Duration",
+        "import pyflinklike.pyflink.common.time as time; Duration = time.Duration",
+        "from pyflinklike.pyflink.common import time; Duration = time.Duration",
+    ],
+)
+def test_a_module_without_a_file_can_be_the_first_that_a_program_imports(line):
+    """In each form of an import."""
+    subprocess.run([sys.executable, "-c", f"{line}; Duration.of_seconds(1)"], check=True)
 
 
 WHEEL = {

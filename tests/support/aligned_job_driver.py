@@ -13,8 +13,14 @@ from typing import Any
 
 from job_driver import ByTime, Sums, begin_session, parsed
 
-from pyflinklike.pyflink.common import Configuration, Duration, Encoder, Types, WatermarkStrategy
-from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
+from pyflinklike.pyflink.common import (
+    Configuration,
+    Duration,
+    Encoder,
+    TimestampAssigner,
+    Types,
+    WatermarkStrategy,
+)
 from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflinklike.pyflink.datastream.connectors.file_system import (
     BucketAssigner,

@@ -13,8 +13,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyflinklike.pyflink.common import Configuration, Duration, Encoder, Types, WatermarkStrategy
-from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
+from pyflinklike.pyflink.common import (
+    Configuration,
+    Duration,
+    Encoder,
+    TimestampAssigner,
+    Types,
+    WatermarkStrategy,
+)
 from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflinklike.pyflink.datastream.connectors.file_system import (
     BucketAssigner,

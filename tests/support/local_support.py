@@ -38,7 +38,7 @@ def collecting(stream: Any) -> Any:
     Args:
         stream: Of a program without another sink.
     """
-    node = stream._program.add(
+    node = stream._program.builder.add(
         ToSink,
         name="Collect",
         inputs=(stream._node.id,),

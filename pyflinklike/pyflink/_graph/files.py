@@ -336,7 +336,7 @@ class Encoder(WithoutJava):
         charset_name: The encoding of the text.
     """
 
-    charset_name: str
+    charset_name: str = "UTF-8"
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:

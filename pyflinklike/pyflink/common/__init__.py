@@ -6,21 +6,15 @@
 
 from pyflinklike._clock import Duration, Time
 from pyflinklike._exports import export_public
-from pyflinklike.pyflink._graph.files import Encoder
 from pyflinklike.pyflink._graph.job_run import JobStatus
-from pyflinklike.pyflink._graph.serialization import (
-    ByteArraySchema,
-    DeserializationSchema,
-    SerializationSchema,
-    SimpleStringSchema,
-)
 from pyflinklike.pyflink._graph.watermarks import TimestampAssigner, WatermarkStrategy
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.configuration import Configuration
 from pyflinklike.pyflink.common.data_types import DataTypes
 from pyflinklike.pyflink.common.execution_config import ExecutionConfig
-from pyflinklike.pyflink.common.jobs import CompletableFuture, JobClient, JobExecutionResult, JobID
-from pyflinklike.pyflink.common.types import Row, RowKind, Types, restore_row
+from pyflinklike.pyflink.common.jobs import *
+from pyflinklike.pyflink.common.serialization import *
+from pyflinklike.pyflink.common.types import *
 from pyflinklike.types import Instant, TypeInformation
 
 __all__ = [

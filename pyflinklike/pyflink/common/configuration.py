@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of a program by key, as `pyflink.common.Configuration`."""
+"""Settings of a program by key, as `pyflink.common.Configuration`.
+
+A `Configuration` takes keys as text, here as in PyFlink.  A `ConfigOption` holds a key and its default.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,19 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic
+
+import attrs
 
 from pyflinklike._deprecation import WithoutJava
 from pyflinklike._messages import short_repr
+from pyflinklike._type_vars import T
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.pyflink._names import of_pyflink
 
-__all__ = ["Configuration"]
+__all__ = ["ConfigOption", "ConfigOptions", "Configuration", "to_bool", "to_float", "to_int"]
 
 __getattr__ = of_pyflink(__name__)
-
-T = TypeVar("T")
 
 
 class Configuration(WithoutJava):
@@ -95,7 +99,7 @@ class Configuration(WithoutJava):
         Raises:
             DeclarationValueError: The text of the value is no int.
         """
-        return self._get(key, default_value, _to_int)
+        return self._get(key, default_value, to_int)
 
     def set_integer(self, key: str, value: int) -> Configuration:
         """Set the value of a key.
@@ -107,7 +111,7 @@ class Configuration(WithoutJava):
         Raises:
             DeclarationValueError: The value is no int.
         """
-        return self._set(key, value, int, _to_int)
+        return self._set(key, value, int, to_int)
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
         """Return the value of a key as a bool.
@@ -119,7 +123,7 @@ class Configuration(WithoutJava):
         Raises:
             DeclarationValueError: The text of the value is no bool.
         """
-        return self._get(key, default_value, _to_bool)
+        return self._get(key, default_value, to_bool)
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
         """Set the value of a key.
@@ -131,7 +135,7 @@ class Configuration(WithoutJava):
         Raises:
             DeclarationValueError: The value is no bool.
         """
-        return self._set(key, value, bool, _to_bool)
+        return self._set(key, value, bool, to_bool)
 
     def get_float(self, key: str, default_value: float) -> float:
         """Return the value of a key as a float.
@@ -143,7 +147,7 @@ class Configuration(WithoutJava):
         Raises:
             DeclarationValueError: The text of the value is no float.
         """
-        return self._get(key, default_value, _to_float)
+        return self._get(key, default_value, to_float)
 
     def set_float(self, key: str, value: float) -> Configuration:
         """Set the value of a key.
@@ -155,7 +159,7 @@ class Configuration(WithoutJava):
         Raises:
             DeclarationValueError: The value is no number.
         """
-        return self._set(key, value, float, _to_float)
+        return self._set(key, value, float, to_float)
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
         """Return the value of a key as bytes.
@@ -288,20 +292,35 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _to_int(text: str) -> int:
+def to_int(text: str) -> int:
+    """Return the int of a setting's text, as Java reads it.
+
+    Raises:
+        ValueError: The text is no int.
+    """
     # Python's int also takes spaces and underscores, which Java refuses.
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         raise ValueError(text)
     return int(text)
 
 
-def _to_float(text: str) -> float:
+def to_float(text: str) -> float:
+    """Return the float of a setting's text, as Java reads it.
+
+    Raises:
+        ValueError: The text is no float.
+    """
     if "_" in text:
         raise ValueError(text)
     return float(text)
 
 
-def _to_bool(text: str) -> bool:
+def to_bool(text: str) -> bool:
+    """Return the bool of a setting's text, in any case of letters.
+
+    Raises:
+        ValueError: The text is no bool.
+    """
     if text.lower() not in ("true", "false"):
         raise ValueError(text)
     return text.lower() == "true"
@@ -310,6 +329,89 @@ def _to_bool(text: str) -> bool:
 def _misfit(key: str, value: Any, kind: str) -> DeclarationValueError:
     msg = f"Could not parse value {short_repr(value)} for key {short_repr(key)} as {kind}; set another one"
     return DeclarationValueError(msg)
+
+
+# Options
+
+
+@attrs.frozen
+class ConfigOption(Generic[T]):
+    """A key of a setting, and its value if it is not set.
+
+    Args:
+        key: The key of a `Configuration`.
+        default: The value if the key is not set; None for no value.
+    """
+
+    key: str
+    default: T | None = None
+
+
+class ConfigOptions:
+    """Makes options: `ConfigOptions.key("a.b").int_type().default_value(3)`."""
+
+    @staticmethod
+    def key(key: str) -> ConfigOptions.OptionBuilder:
+        """Begin an option.
+
+        Args:
+            key: The key of a `Configuration`.
+        """
+        return ConfigOptions.OptionBuilder(key)
+
+    @attrs.frozen
+    class OptionBuilder:
+        """A key without a type yet."""
+
+        _key: str
+
+        def boolean_type(self) -> ConfigOptions.TypedConfigOptionBuilder[bool]:
+            """Choose bool as the type of the value."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, bool)
+
+        def int_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
+            """Choose int as the type of the value."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, int)
+
+        long_type = int_type
+
+        def float_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
+            """Choose float as the type of the value."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, float)
+
+        double_type = float_type
+
+        def string_type(self) -> ConfigOptions.TypedConfigOptionBuilder[str]:
+            """Choose str as the type of the value."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, str)
+
+    @attrs.frozen
+    class TypedConfigOptionBuilder(Generic[T]):
+        """A key and its type, without a default yet."""
+
+        _key: str
+        _type: type[Any]
+
+        def default_value(self, value: T) -> ConfigOption[T]:
+            """Make an option with a default.
+
+            Args:
+                value: The default, of the option's type.
+
+            Raises:
+                DeclarationTypeError: It does not have the option's type.
+            """
+            # A bool is an int for Python, but not for an option.
+            taken = (int, float) if self._type is float else self._type
+            if not isinstance(value, taken) or isinstance(value, bool) != (self._type is bool):
+                kind = self._type.__name__
+                msg = f"the default of {self._key!r} must be of type {kind}, got {short_repr(value)}; give {kind}"
+                raise DeclarationTypeError(msg)
+            return ConfigOption(self._key, value)
+
+        def no_default_value(self) -> ConfigOption[str]:
+            """Make an option without a default."""
+            return ConfigOption(self._key)
 
 
 # Lists in YAML

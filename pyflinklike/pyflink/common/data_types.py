@@ -8,7 +8,8 @@ Types that no file has, such as intervals, are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -24,9 +25,10 @@ from pyflinklike.types.basic_types import (
     BigIntTypeInfo,
     StringTypeInfo,
 )
+from pyflinklike.types.conversions import type_of_column
 from pyflinklike.types.nested_types import ByteArrayTypeInfo, ListTypeInfo, MapTypeInfo
 from pyflinklike.types.row_types import TupleTypeInfo
-from pyflinklike.types.time_types import InstantTypeInfo
+from pyflinklike.types.time_types import InstantTypeInfo, IntervalTypeInfo
 from pyflinklike.types.type_information import Column
 
 __all__ = [
@@ -41,6 +43,8 @@ __all__ = [
 _NO_COLUMN: Final = (
     "files have no column of this type: use INT or BIGINT for lengths, ARRAY or MAP for others"
 )
+_REFUSED: Final = "DAY HOUR INTERVAL LIST_VIEW MAP_VIEW MINUTE MONTH MULTISET NULL SECOND YEAR"
+"""The types of PyFlink that `DataTypes` refuses."""
 _UTC: Final = "UTC"
 
 
@@ -148,18 +152,6 @@ class DataTypes:
     `DataTypes.ROW([DataTypes.FIELD("id", DataTypes.INT(nullable=False))])` is a row with one column.
     """
 
-    DAY = make_refused("table.types.DataTypes.DAY", _NO_COLUMN)
-    HOUR = make_refused("table.types.DataTypes.HOUR", _NO_COLUMN)
-    INTERVAL = make_refused("table.types.DataTypes.INTERVAL", _NO_COLUMN)
-    LIST_VIEW = make_refused("table.types.DataTypes.LIST_VIEW", _NO_COLUMN)
-    MAP_VIEW = make_refused("table.types.DataTypes.MAP_VIEW", _NO_COLUMN)
-    MINUTE = make_refused("table.types.DataTypes.MINUTE", _NO_COLUMN)
-    MONTH = make_refused("table.types.DataTypes.MONTH", _NO_COLUMN)
-    MULTISET = make_refused("table.types.DataTypes.MULTISET", _NO_COLUMN)
-    NULL = make_refused("table.types.DataTypes.NULL", _NO_COLUMN)
-    SECOND = make_refused("table.types.DataTypes.SECOND", _NO_COLUMN)
-    YEAR = make_refused("table.types.DataTypes.YEAR", _NO_COLUMN)
-
     @staticmethod
     def BOOLEAN(nullable: bool = True) -> DataType:  # noqa: N802
         """Return the type of True and False."""
@@ -223,9 +215,7 @@ class DataTypes:
         Raises:
             DeclarationValueError: The length is out of its range.
         """
-        _check_number("the length of a CHAR", length, 1, 2**31 - 1)
-        kind = LimitedTextTypeInfo(length)
-        return DataType(f"CHAR({length})", kind, pa.string(), nullable)
+        return _limited("CHAR", LimitedTextTypeInfo, length, pa.string(), nullable)
 
     @staticmethod
     def VARCHAR(length: int, nullable: bool = True) -> DataType:  # noqa: N802
@@ -238,9 +228,7 @@ class DataTypes:
         Raises:
             DeclarationValueError: The length is out of its range.
         """
-        _check_number("the length of a VARCHAR", length, 1, 2**31 - 1)
-        kind = LimitedTextTypeInfo(length)
-        return DataType(f"VARCHAR({length})", kind, pa.string(), nullable)
+        return _limited("VARCHAR", LimitedTextTypeInfo, length, pa.string(), nullable)
 
     @staticmethod
     def STRING(nullable: bool = True) -> DataType:  # noqa: N802
@@ -258,9 +246,7 @@ class DataTypes:
         Raises:
             DeclarationValueError: The length is out of its range.
         """
-        _check_number("the length of a BINARY", length, 1, 2**31 - 1)
-        kind = LimitedBytesTypeInfo(length)
-        return DataType(f"BINARY({length})", kind, pa.binary(), nullable)
+        return _limited("BINARY", LimitedBytesTypeInfo, length, pa.binary(), nullable)
 
     @staticmethod
     def VARBINARY(length: int, nullable: bool = True) -> DataType:  # noqa: N802
@@ -273,9 +259,7 @@ class DataTypes:
         Raises:
             DeclarationValueError: The length is out of its range.
         """
-        _check_number("the length of a VARBINARY", length, 1, 2**31 - 1)
-        kind = LimitedBytesTypeInfo(length)
-        return DataType(f"VARBINARY({length})", kind, pa.binary(), nullable)
+        return _limited("VARBINARY", LimitedBytesTypeInfo, length, pa.binary(), nullable)
 
     @staticmethod
     def BYTES(nullable: bool = True) -> DataType:  # noqa: N802
@@ -415,6 +399,9 @@ class DataTypes:
         return DataType(f"ROW<{shown_fields}>", kind, pa.struct(columns), nullable)
 
 
+for _name in _REFUSED.split():
+    setattr(DataTypes, _name, make_refused(f"table.types.DataTypes.{_name}", _NO_COLUMN))
+
 _BYTES: Final = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
@@ -422,6 +409,13 @@ def _check_number(what: str, number: Any, least: int, most: int) -> None:
     if type(number) is not int or not least <= number <= most:
         msg = f"{what} is from {least} to {most}, got {short_repr(number)}; give such an int"
         raise DeclarationValueError(msg)
+
+
+def _limited(
+    name: str, kind: Callable[[int], TypeInformation], length: int, column: Any, nullable: bool
+) -> DataType:
+    _check_number(f"the length of a {name}", length, 1, 2**31 - 1)
+    return DataType(f"{name}({length})", kind(length), column, nullable)
 
 
 def _unit_of(precision: int) -> Any:
@@ -503,22 +497,15 @@ def _column_of(kind: TypeInformation) -> pa.DataType:
     return kind.arrow_type
 
 
-_OF_ARROW: Final = (
-    (pa.types.is_boolean, Types.BOOLEAN()),
-    (pa.types.is_int8, Types.BYTE()),
-    (pa.types.is_int16, Types.SHORT()),
-    (pa.types.is_int32, Types.INT()),
-    (pa.types.is_int64, Types.LONG()),
-    (pa.types.is_float32, Types.FLOAT()),
-    (pa.types.is_float64, Types.DOUBLE()),
+_FAMILIES: Final = (
     (pa.types.is_decimal, Types.BIG_DEC()),
-    (pa.types.is_date32, Types.SQL_DATE()),
     (pa.types.is_time, Types.SQL_TIME()),
-    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is None, Types.SQL_TIMESTAMP()),
-    (pa.types.is_timestamp, Types.INSTANT()),
-    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), Types.STRING()),
-    (lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind), _BYTES),
+    (lambda kind: pa.types.is_timestamp(kind) and kind.tz, Types.INSTANT()),
+    (pa.types.is_timestamp, Types.SQL_TIMESTAMP()),
+    (pa.types.is_large_string, Types.STRING()),
+    (pa.types.is_large_binary, _BYTES),
 )
+"""The types of values for columns of files that DataFrames do not have, or have with other values."""
 
 
 def _of_arrow(kind: pa.DataType) -> DataType:
@@ -537,8 +524,12 @@ def _of_arrow(kind: pa.DataType) -> DataType:
     if pa.types.is_map(kind):
         key, item = _of_arrow(kind.key_type).type_info, _of_arrow(kind.item_type).type_info
         return DataType(name, Types.MAP(key, item), kind)
-    for is_one, found in _OF_ARROW:
-        if is_one(kind):
+    of_family = [found for is_one, found in _FAMILIES if is_one(kind)]
+    if of_family:
+        return DataType(name, of_family[0], kind)
+    with suppress(KeyError):
+        found = type_of_column(kind, _UTC)
+        if not isinstance(found, IntervalTypeInfo):
             return DataType(name, found, kind)
     msg = f"jobs have no values for a column of type {kind}; give for example pa.int64() or pa.string()"
     raise DeclarationTypeError(msg)

@@ -16,7 +16,7 @@ from pyflinklike.pyflink._foreign_names import deprecated_alias, without_effect
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.configuration import Configuration
 from pyflinklike.pyflink.common.options import Getter, Setter, boolean, duration, make_method
-from pyflinklike.pyflink.common.restart_strategy import RestartStrategyConfiguration
+from pyflinklike.pyflink.common.stored_settings import RestartStrategyConfiguration
 
 __all__ = ["ExecutionConfig"]
 

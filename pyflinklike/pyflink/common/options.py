@@ -26,7 +26,7 @@ from pyflinklike._clock import to_milliseconds
 from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import T_co
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.pyflink.common.configuration import Configuration
+from pyflinklike.pyflink.common.configuration import Configuration, to_bool, to_float, to_int
 
 __all__ = [
     "Getter",
@@ -41,6 +41,7 @@ __all__ = [
     "number",
     "refuse_wrong",
     "text",
+    "unused",
 ]
 
 T = TypeVar("T")
@@ -63,7 +64,6 @@ _PART = re.compile(r"([0-9]+)\s*([^\W\d]*)\s*")
 _PLAIN = re.compile(r"-?[0-9]{1,18}")
 _LENGTHS = "'500 ms', '10 s', '5 min', '1 h', '2 d' or a number of ms"
 _MOST = 2**63 - 1
-_BOOLEANS = {"true": True, "false": False}
 
 
 class Getter(Protocol[T_co]):
@@ -111,6 +111,11 @@ def attribute(name: str, what: str = "the value that was set") -> Getter[Any]:
     doc = f"Return {what}; it has no effect here."
     method: Getter[Any] = make_method(lambda self: getattr(self, name), doc)
     return method
+
+
+def unused(default: Any = None) -> Any:
+    """Return the field of a parameter without effect, for an attrs class; None takes its default."""
+    return attrs.field(default=None, converter=attrs.converters.default_if_none(default))
 
 
 def _as_it_is(value: Any, name: str) -> Any:  # noqa: ARG001
@@ -179,9 +184,11 @@ class Option(Generic[T]):
         Raises:
             DeclarationValueError: The text is no value of the setting.
         """
-        key, text = self._find(configuration)
-        if text is None:
+        set_keys = filter(configuration.contains_key, (self.key, *self.older))
+        key = next(set_keys, None)
+        if key is None:
             return self.default
+        text = configuration.get_string(key, "")
         try:
             return self.parse(text)
         except ValueError as error:
@@ -190,21 +197,10 @@ class Option(Generic[T]):
             )
             raise DeclarationValueError(msg) from None
 
-    def text_of(self, configuration: Configuration) -> str | None:
-        """Return the text in a configuration; None if it is not set."""
-        return self._find(configuration)[1]
-
     def set(self, configuration: Configuration, value: Any) -> None:
         """Store a value as a text that `of` reads."""
         text = value.name if isinstance(value, Enum) else str(value)
         configuration.set_string(self.key, text.lower() if isinstance(value, bool) else text)
-
-    def _find(self, configuration: Configuration) -> tuple[str, str | None]:
-        for key in (self.key, *self.older):
-            if configuration.contains_key(key):
-                text = configuration.get_string(key, "")
-                return key, text
-        return self.key, None
 
 
 # Each option with a value that can be wrong, for `refuse_wrong`.
@@ -230,17 +226,20 @@ def integer(key: str, default: int, *older: str) -> Option[int]:
             raise DeclarationTypeError(msg)
         return value
 
-    return _remember(Option(key, default, _integer, older, check))
+    parse = _parse_by(to_int, "a whole number such as '3'")
+    return _remember(Option(key, default, parse, older, check))
 
 
 def number(key: str, default: float, *older: str) -> Option[float]:
     """Declare a setting for a float."""
-    return _remember(Option(key, default, _number, older))
+    parse = _parse_by(_to_finite, "a number such as 0.01 or 100")
+    return _remember(Option(key, default, parse, older))
 
 
 def boolean(key: str, default: bool, *older: str) -> Option[bool]:
     """Declare a setting for a bool."""
-    return _remember(Option(key, default, _boolean, older, lambda value, _: bool(value)))
+    parse = _parse_by(to_bool, "'true' or 'false'")
+    return _remember(Option(key, default, parse, older, lambda value, _: bool(value)))
 
 
 def enum_member(key: str, default: E, *older: str) -> Option[E]:
@@ -275,15 +274,23 @@ def refuse_wrong(configuration: Configuration) -> None:
         option.of(configuration)
 
 
-def _number(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
-        msg = "a number such as 0.01 or 100"
-        raise ValueError(msg)
-    return found
+def _parse_by(convert: Callable[[str], T], rule: str) -> Callable[[str], T]:
+    """Return the parser of a setting that `convert` reads; the rule says which texts are right."""
+
+    def parse(text: str) -> T:
+        try:
+            return convert(text.strip())
+        except ValueError:
+            raise ValueError(rule) from None
+
+    return parse
+
+
+def _to_finite(text: str) -> float:
+    number = to_float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def _milliseconds(text: str) -> int:
@@ -305,22 +312,6 @@ def _milliseconds(text: str) -> int:
     if milliseconds > _MOST:
         raise ValueError(rule)
     return milliseconds
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        msg = "a whole number such as '3'"
-        raise ValueError(msg) from None
-
-
-def _boolean(text: str) -> bool:
-    found = _BOOLEANS.get(text.strip().lower())
-    if found is None:
-        msg = "'true' or 'false'"
-        raise ValueError(msg)
-    return found
 
 
 def _member(members: Any, text: str) -> Any:

@@ -2,13 +2,7 @@
 """Schemas and encoders, which turn elements into bytes and back, at PyFlink's path."""
 
 from pyflinklike.pyflink._graph.files import BulkWriterFactory, Encoder
-from pyflinklike.pyflink._graph.serialization import (
-    ByteArraySchema,
-    DeserializationSchema,
-    RowFieldExtractorSchema,
-    SerializationSchema,
-    SimpleStringSchema,
-)
+from pyflinklike.pyflink._graph.serialization import *
 from pyflinklike.pyflink._names import of_pyflink
 
 __all__ = [

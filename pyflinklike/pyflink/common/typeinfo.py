@@ -79,20 +79,11 @@ class _OfBasics(type):
 
 
 class BasicTypeInfo(WithoutJava, metaclass=_OfBasics):
-    """Makes types without parts; `Types` has the same methods under shorter names."""
+    """Makes types without parts, as `INT_TYPE_INFO()` and so on; `Types` has shorter names for them."""
 
-    STRING_TYPE_INFO = staticmethod(Types.STRING)
-    BYTE_TYPE_INFO = staticmethod(Types.BYTE)
-    BOOLEAN_TYPE_INFO = staticmethod(Types.BOOLEAN)
-    SHORT_TYPE_INFO = staticmethod(Types.SHORT)
-    INT_TYPE_INFO = staticmethod(Types.INT)
-    LONG_TYPE_INFO = staticmethod(Types.LONG)
-    FLOAT_TYPE_INFO = staticmethod(Types.FLOAT)
-    DOUBLE_TYPE_INFO = staticmethod(Types.DOUBLE)
-    CHAR_TYPE_INFO = staticmethod(Types.CHAR)
-    BIG_INT_TYPE_INFO = staticmethod(Types.BIG_INT)
-    BIG_DEC_TYPE_INFO = staticmethod(Types.BIG_DEC)
-    INSTANT_TYPE_INFO = staticmethod(Types.INSTANT)
+
+for _each in BasicType:
+    setattr(BasicTypeInfo, f"{_each.name}_TYPE_INFO", staticmethod(getattr(Types, _each.name)))
 
 
 class SqlTimeTypeInfo:

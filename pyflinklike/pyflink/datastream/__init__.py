@@ -3,69 +3,23 @@
 
 from pyflinklike._clock import TimeDomain
 from pyflinklike._exports import export_public
-from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.rocksdb.rocksdb_backend import (
-    EmbeddedRocksDBStateBackend,
-    PredefinedOptions,
-)
-from pyflinklike.backends.state_backend import StateBackend
-from pyflinklike.functions.contexts import RuntimeContext, TimerService
-from pyflinklike.functions.element_functions import (
-    FilterFunction,
-    FlatMapFunction,
-    KeySelector,
-    MapFunction,
-    Partitioner,
-)
+from pyflinklike.functions.contexts import TimerService
 from pyflinklike.functions.output_tag import OutputTag
-from pyflinklike.functions.process_functions import (
-    BroadcastProcessFunction,
-    CoFlatMapFunction,
-    CoMapFunction,
-    CoProcessFunction,
-    KeyedBroadcastProcessFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    ProcessFunction,
-)
-from pyflinklike.pyflink._graph.functions import (
-    AsyncFunction,
-    AsyncRetryPredicate,
-    AsyncRetryStrategy,
-)
 from pyflinklike.pyflink._graph.job import RuntimeExecutionMode
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.datastream.async_data_stream import AsyncDataStream
-from pyflinklike.pyflink.datastream.checkpoint_config import (
-    CheckpointConfig,
-    CheckpointingMode,
-    ExternalizedCheckpointRetention,
+from pyflinklike.pyflink.datastream.checkpoint_config import *
+from pyflinklike.pyflink.datastream.data_stream import *
+from pyflinklike.pyflink.datastream.functions import *
+from pyflinklike.pyflink.datastream.state_backend import (
+    CustomStateBackend,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    PredefinedOptions,
+    StateBackend,
 )
-from pyflinklike.pyflink.datastream.data_stream import (
-    BroadcastConnectedStream,
-    BroadcastStream,
-    CloseableIterator,
-    ConnectedStreams,
-    DataStream,
-    DataStreamSink,
-    KeyedStream,
-    WindowedStream,
-)
-from pyflinklike.pyflink.datastream.state_backend import CustomStateBackend
 from pyflinklike.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
-from pyflinklike.state.fold_functions import AggregateFunction, ReduceFunction
-from pyflinklike.windows import (
-    CountWindow,
-    GlobalWindow,
-    MergingWindowAssigner,
-    ProcessWindowFunction,
-    TimeWindow,
-    Trigger,
-    TriggerResult,
-    Window,
-    WindowAssigner,
-    WindowFunction,
-)
+from pyflinklike.pyflink.datastream.window import *
 
 __all__ = [
     "AggregateFunction",

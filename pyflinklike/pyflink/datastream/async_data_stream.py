@@ -52,8 +52,7 @@ class AsyncDataStream:
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        options = (timeout, None, capacity, output_type)
-        return _wait(data_stream, async_function, *options, is_ordered=False)
+        return _wait(False, data_stream, async_function, timeout, capacity, output_type)
 
     @staticmethod
     def unordered_wait_with_retry(
@@ -77,8 +76,8 @@ class AsyncDataStream:
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        options = (timeout, _check_strategy(async_retry_strategy), capacity, output_type)
-        return _wait(data_stream, async_function, *options, is_ordered=False)
+        retry = _check_strategy(async_retry_strategy)
+        return _wait(False, data_stream, async_function, timeout, capacity, output_type, retry)
 
     @staticmethod
     def ordered_wait(
@@ -100,8 +99,7 @@ class AsyncDataStream:
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        options = (timeout, None, capacity, output_type)
-        return _wait(data_stream, async_function, *options, is_ordered=True)
+        return _wait(True, data_stream, async_function, timeout, capacity, output_type)
 
     @staticmethod
     def ordered_wait_with_retry(
@@ -125,19 +123,18 @@ class AsyncDataStream:
         Raises:
             DeclarationTypeError, DeclarationValueError: An argument is wrong.
         """
-        options = (timeout, _check_strategy(async_retry_strategy), capacity, output_type)
-        return _wait(data_stream, async_function, *options, is_ordered=True)
+        retry = _check_strategy(async_retry_strategy)
+        return _wait(True, data_stream, async_function, timeout, capacity, output_type, retry)
 
 
 def _wait(
+    is_ordered: bool,
     data_stream: DataStream,
     function: AsyncFunction,
     timeout: DurationLike,
-    retry: AsyncRetryStrategy | None,
     capacity: int,
     output_type: OutputType,
-    *,
-    is_ordered: bool,
+    retry: AsyncRetryStrategy | None = None,
 ) -> DataStream:
     function = adopt(function, AsyncFunction)
     _check_function(function)

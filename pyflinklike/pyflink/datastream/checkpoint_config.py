@@ -26,7 +26,7 @@ from pyflinklike.pyflink.common.options import (
     integer,
     text,
 )
-from pyflinklike.pyflink.datastream.checkpoint_storage import (
+from pyflinklike.pyflink.common.stored_settings import (
     CheckpointStorage,
     FileSystemCheckpointStorage,
 )

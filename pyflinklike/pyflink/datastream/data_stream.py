@@ -58,10 +58,11 @@ from pyflinklike.pyflink._graph.watermarks import WatermarkStrategy
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.execution_config import ExecutionConfig, check_max_parallelism
 from pyflinklike.pyflink.common.types import Row
-from pyflinklike.pyflink.datastream.connected_streams import (
+from pyflinklike.pyflink.datastream.composed_streams import (
     BroadcastConnectedStream,
     BroadcastStream,
     ConnectedStreams,
+    WindowedStream,
 )
 from pyflinklike.pyflink.datastream.stream_node import (
     CloseableIterator,
@@ -72,7 +73,6 @@ from pyflinklike.pyflink.datastream.stream_node import (
     check_function,
     output_type_of,
 )
-from pyflinklike.pyflink.datastream.windowed_stream import WindowedStream
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.fold_functions import ReduceFunction, adopt, as_reduce_function
 from pyflinklike.types import TypeInformation
@@ -276,14 +276,8 @@ class DataStream(StreamNode):
             if not isinstance(each, DataStream):
                 msg = f"union takes DataStreams, got {short_repr(each)}; give for example a.union(b, c)"
                 raise DeclarationTypeError(msg)
-        inputs = [
-            self._program.number_of(stream._program, stream._number)
-            for stream in (each.without_keys() for each in (self, *streams))
-        ]
-        node = self._program.add(
-            Union, name="Union", inputs=tuple(inputs), type_info=self.get_type()
-        )
-        return DataStream(self._program, node.id)
+        others = [each.without_keys() for each in streams]
+        return self.without_keys()._next(Union, "Union", self.get_type(), *others)
 
     def connect(self, ds: Any) -> Any:
         """Connect this stream and another one, for a function of both.
@@ -415,15 +409,10 @@ class DataStream(StreamNode):
         """
         selector = copy_function(as_key_selector(key_selector))
         kind = ObjectKeyTypeInfo() if key_type is None else output_type_of(key_type)
-        node = self._program.add(
-            KeyBy,
-            name="KeyBy",
-            inputs=(self.without_keys()._number,),
-            type_info=self.get_type(),
-            selector=selector,
-            key_type=kind,
+        keyed = self.without_keys()._next(
+            KeyBy, "KeyBy", self.get_type(), selector=selector, key_type=kind
         )
-        return KeyedStream(self._program, node.id)
+        return KeyedStream(self._program, keyed._number)
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream[DataStream]:
         """Put all elements into windows, in one instance.
@@ -557,18 +546,12 @@ class DataStream(StreamNode):
         raise DeclarationTypeError(msg)
 
     def _sink(self, sink: Sink, name: str, *, to_run: bool = True) -> int:
-        node = self._program.add(
-            ToSink,
-            name=name,
-            inputs=(self._number,),
-            type_info=self._node.type_info,
-            sink=sink,
-            # One instance collects, because the program reads one stream of elements.
-            parallelism=None if to_run else 1,
-        )
+        # One instance collects, because the program reads one stream of elements.
+        parallelism = None if to_run else 1
+        made = self._next(ToSink, name, self.get_type(), sink=sink, parallelism=parallelism)
         if to_run:
-            self._program.sinks.append(node.id)
-        return node.id
+            self._program.sinks.append(made._number)
+        return made._number
 
     # Nodes
 
@@ -581,29 +564,27 @@ class DataStream(StreamNode):
         return self._next(kind, name, output_type, function=function)
 
     def _next(
-        self, kind: type[Node], name: str, type_info: TypeInformation, **fields: Any
+        self,
+        kind: type[Node],
+        name: str,
+        type_info: TypeInformation,
+        *others: DataStream,
+        **fields: Any,
     ) -> DataStream:
-        node = self._program.add(
-            kind, name=name, inputs=(self._number,), type_info=type_info, **fields
-        )
+        """Add a node whose inputs are this stream and the others, and return its stream.
+
+        As in Flink, a job may combine streams of several environments.  The graph of this stream's program
+        takes over the nodes that it needs from each.
+        """
+        builder = self._program.builder
+        numbers = [builder.adopt(each._program.builder, each._number) for each in others]
+        inputs = (self._number, *numbers)
+        node = builder.add(kind, name=name, inputs=inputs, type_info=type_info, **fields)
         return DataStream(self._program, node.id)
 
     def without_keys(self) -> DataStream:
         """Return this stream: its elements have no keys."""
         return self
-
-    def joined(
-        self,
-        kind: type[Node],
-        name: str,
-        other: DataStream,
-        type_info: TypeInformation,
-        **fields: Any,
-    ) -> DataStream:
-        """Add a node whose inputs are this stream and another one, and return its stream."""
-        inputs = self._number, self._program.number_of(other._program, other._number)
-        node = self._program.add(kind, name=name, inputs=inputs, type_info=type_info, **fields)
-        return DataStream(self._program, node.id)
 
 
 class _NoOperator(DataStream):
@@ -748,9 +729,7 @@ class KeyedStream(_NoOperator):
         Raises:
             DeclarationTypeError: `func` is neither.
         """
-        return self._with(
-            KeyedFold, "Reduce", copy_function(as_reduce_function(func)), self.get_type()
-        )
+        return self._fold("Reduce", copy_function(as_reduce_function(func)))
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """Sum a field; the other fields keep the values of the key's first element.
@@ -758,7 +737,7 @@ class KeyedStream(_NoOperator):
         Args:
             position_to_sum: The position of the field from 0, or its name.
         """
-        return self._with(KeyedFold, "Sum", Sum(position_to_sum), self.get_type())
+        return self._fold("Sum", Sum(position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
         """Keep the least value of a field; the other fields keep the values of the key's first element.
@@ -766,7 +745,7 @@ class KeyedStream(_NoOperator):
         Args:
             position_to_min: The position of the field from 0, or its name.
         """
-        return self._with(KeyedFold, "Min", Min(position_to_min), self.get_type())
+        return self._fold("Min", Min(position_to_min))
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
         """Keep the greatest value of a field; the other fields keep the values of the key's first element.
@@ -774,7 +753,7 @@ class KeyedStream(_NoOperator):
         Args:
             position_to_max: The position of the field from 0, or its name.
         """
-        return self._with(KeyedFold, "Max", Max(position_to_max), self.get_type())
+        return self._fold("Max", Max(position_to_max))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
         """Keep the first element with the least value of a field.
@@ -782,7 +761,7 @@ class KeyedStream(_NoOperator):
         Args:
             position_to_min_by: The position of the field from 0, or its name.
         """
-        return self._with(KeyedFold, "MinBy", MinBy(position_to_min_by), self.get_type())
+        return self._fold("MinBy", MinBy(position_to_min_by))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
         """Keep the first element with the greatest value of a field.
@@ -790,7 +769,10 @@ class KeyedStream(_NoOperator):
         Args:
             position_to_max_by: The position of the field from 0, or its name.
         """
-        return self._with(KeyedFold, "MaxBy", MaxBy(position_to_max_by), self.get_type())
+        return self._fold("MaxBy", MaxBy(position_to_max_by))
+
+    def _fold(self, name: str, function: Any) -> DataStream:
+        return self._with(KeyedFold, name, function, self.get_type())
 
     # Outputs without keys
 

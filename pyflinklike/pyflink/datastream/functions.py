@@ -2,25 +2,8 @@
 """Functions that users subclass, at PyFlink's path."""
 
 from pyflinklike.functions.contexts import KeyedStateStore, RuntimeContext
-from pyflinklike.functions.element_functions import (
-    FilterFunction,
-    FlatMapFunction,
-    KeySelector,
-    MapFunction,
-    NullByteKeySelector,
-    Partitioner,
-)
-from pyflinklike.functions.process_functions import (
-    BaseBroadcastProcessFunction,
-    BroadcastProcessFunction,
-    CoFlatMapFunction,
-    CoMapFunction,
-    CoProcessFunction,
-    KeyedBroadcastProcessFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    ProcessFunction,
-)
+from pyflinklike.functions.element_functions import *
+from pyflinklike.functions.process_functions import *
 from pyflinklike.pyflink._graph.functions import (
     AsyncFunction,
     AsyncRetryPredicate,
@@ -28,12 +11,7 @@ from pyflinklike.pyflink._graph.functions import (
 )
 from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.state.fold_functions import AggregateFunction, Function, ReduceFunction
-from pyflinklike.windows.window_functions import (
-    AllWindowFunction,
-    ProcessAllWindowFunction,
-    ProcessWindowFunction,
-    WindowFunction,
-)
+from pyflinklike.windows.window_functions import *
 
 __all__ = [
     "AggregateFunction",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from pyflinklike._checks import install
 from pyflinklike._messages import short_repr
@@ -59,8 +59,6 @@ from pyflinklike.pyflink.datastream.checkpoint_config import (
 
 __all__ = ["Program", "plain"]
 
-
-N = TypeVar("N", bound=Node)
 
 TARGET = "execution.target"
 RUNTIME_MODE = "execution.runtime-mode"
@@ -116,22 +114,6 @@ class Program:
         self.requirements: tuple[str, ...] = ()
         """The folder with the packages of a requirements file; empty if none was installed."""
         self.state_backend: StateBackend | None = None
-
-    def add(self, kind: type[N], **fields: Any) -> N:
-        """Add a node to the graph."""
-        return self.builder.add(kind, **fields)
-
-    def number_of(self, other: Program, number: int) -> int:
-        """Return the number of a node in this program's graph; a node of another graph is copied into it.
-
-        As in Flink, a job may combine streams of several environments.  It runs the operators that it needs
-        from each, with the settings of the environment that executes it.
-
-        Args:
-            other: The program that declared the node.
-            number: The number of the node in that program's graph.
-        """
-        return self.builder.adopt(other.builder, number)
 
     def graph(self) -> JobGraph:
         """Return the graph of the next job.

@@ -2,25 +2,9 @@
 """State, at PyFlink's path."""
 
 from pyflinklike.pyflink._names import of_pyflink
-from pyflinklike.state import (
-    AggregatingState,
-    AppendingState,
-    ListState,
-    MapState,
-    MergingState,
-    ReducingState,
-    State,
-    ValueState,
-)
+from pyflinklike.state import *
 from pyflinklike.state.broadcast_state import BroadcastState, ReadOnlyBroadcastState
-from pyflinklike.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
+from pyflinklike.state.descriptors import *
 from pyflinklike.state.ttl_config import StateTtlConfig
 
 __all__ = [

@@ -23,7 +23,7 @@ from pyflinklike.backends.rocksdb.rocksdb_backend import (
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.pyflink._names import of_pyflink
-from pyflinklike.pyflink.common.options import attribute
+from pyflinklike.pyflink.common.options import attribute, unused
 from pyflinklike.state.current_key import CurrentKey
 
 __all__ = [
@@ -52,11 +52,6 @@ def _warn_deprecated(name: str, now: str, stacklevel: int = 4) -> None:
     )
 
 
-def _unused(default: Any = None) -> Any:
-    """Return the field of a parameter without effect; None takes its default."""
-    return attrs.field(default=None, converter=attrs.converters.default_if_none(default))
-
-
 def _require_path(name: str, path: str | None, now: str) -> None:
     if path is None:
         msg = f"The parameter {name!r} is required, got None; give a path, or use {now}(), which needs no path"
@@ -76,10 +71,10 @@ class MemoryStateBackend(HashMapStateBackend):
     DEFAULT_MAX_STATE_SIZE: ClassVar[int] = 5 * 1024 * 1024
 
     max_warm_bytes: int = attrs.field(init=False, default=_WARM_BYTES)
-    checkpoint_path: str | None = _unused()
-    savepoint_path: str | None = _unused()
-    max_state_size: int | None = _unused(DEFAULT_MAX_STATE_SIZE)
-    using_asynchronous_snapshots: bool | None = _unused(True)
+    checkpoint_path: str | None = unused()
+    savepoint_path: str | None = unused()
+    max_state_size: int | None = unused(DEFAULT_MAX_STATE_SIZE)
+    using_asynchronous_snapshots: bool | None = unused(True)
     j_memory_state_backend: None = attrs.field(default=None, validator=_refuse_java)
 
     get_max_state_size = attribute("max_state_size", "the size, or 5 MiB")
@@ -103,10 +98,10 @@ class FsStateBackend(HashMapStateBackend):
 
     max_warm_bytes: int = attrs.field(init=False, default=_WARM_BYTES)
     checkpoint_directory_uri: str | None = None
-    default_savepoint_directory_uri: str | None = _unused()
-    file_state_size_threshold: int | None = _unused(_FILE_SIZE_THRESHOLD)
+    default_savepoint_directory_uri: str | None = unused()
+    file_state_size_threshold: int | None = unused(_FILE_SIZE_THRESHOLD)
     write_buffer_size: int | None = None
-    using_asynchronous_snapshots: bool | None = _unused(True)
+    using_asynchronous_snapshots: bool | None = unused(True)
     j_fs_state_backend: None = attrs.field(default=None, validator=_refuse_java)
 
     get_checkpoint_path = attribute("checkpoint_directory_uri")

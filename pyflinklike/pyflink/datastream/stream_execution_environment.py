@@ -33,11 +33,13 @@ from pyflinklike.pyflink.common.configuration import Configuration
 from pyflinklike.pyflink.common.execution_config import ExecutionConfig
 from pyflinklike.pyflink.common.jobs import JobClient, JobExecutionResult, JobID
 from pyflinklike.pyflink.common.options import Option, boolean, duration
-from pyflinklike.pyflink.common.restart_strategy import RestartStrategyConfiguration
+from pyflinklike.pyflink.common.stored_settings import (
+    RestartStrategyConfiguration,
+    TimeCharacteristic,
+)
 from pyflinklike.pyflink.common.types import Types as RowTypes
 from pyflinklike.pyflink.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from pyflinklike.pyflink.datastream.data_stream import DataStream
-from pyflinklike.pyflink.datastream.former import TimeCharacteristic
 from pyflinklike.pyflink.datastream.program import RUNTIME_MODE, SAVEPOINTS, Program
 from pyflinklike.pyflink.datastream.python_requirements import install_requirements
 from pyflinklike.pyflink.datastream.stream_node import output_type_of
@@ -547,7 +549,7 @@ class StreamExecutionEnvironment(WithoutJava):
     def _source(
         self, source: Source, strategy: WatermarkStrategy, name: str, kind: TypeInformation
     ) -> DataStream:
-        node = self._program.add(
+        node = self._program.builder.add(
             FromSource, name=name, type_info=kind, source=source, strategy=strategy
         )
         return DataStream(self._program, node.id)

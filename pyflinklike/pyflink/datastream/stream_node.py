@@ -20,8 +20,8 @@ from pyflinklike.functions.code_slips import warn_of_slips
 from pyflinklike.pyflink._graph.functions import copy_function
 from pyflinklike.pyflink._graph.job_run import JobRun
 from pyflinklike.pyflink._graph.nodes import Node
+from pyflinklike.pyflink.common.stored_settings import SlotSharingGroup
 from pyflinklike.pyflink.datastream.program import Program
-from pyflinklike.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from pyflinklike.state.fold_functions import check_methods
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.pickled_type import Pickled, PickledByteArrayTypeInfo

@@ -2,44 +2,7 @@
 """Windows, at PyFlink's path."""
 
 from pyflinklike.pyflink._names import of_pyflink
-from pyflinklike.windows import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    CountEvictor,
-    CountSlidingWindowAssigner,
-    CountTrigger,
-    CountTumblingWindowAssigner,
-    CountWindow,
-    CountWindowSerializer,
-    DeltaEvictor,
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    EventTimeTrigger,
-    Evictor,
-    GlobalWindow,
-    GlobalWindows,
-    GlobalWindowSerializer,
-    MergingWindowAssigner,
-    NeverTrigger,
-    ProcessingTimeSessionWindows,
-    ProcessingTimeTrigger,
-    PurgingTrigger,
-    SessionWindowTimeGapExtractor,
-    SlidingEventTimeWindows,
-    SlidingProcessingTimeWindows,
-    TimeEvictor,
-    TimestampedValue,
-    TimeWindow,
-    TimeWindowSerializer,
-    Trigger,
-    TriggerResult,
-    TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
-    Window,
-    WindowAssigner,
-    WindowSerializer,
-)
+from pyflinklike.windows import *
 
 __all__ = [
     "ContinuousEventTimeTrigger",

@@ -262,7 +262,7 @@ def test_types_and_formats_that_are_not_there():
         to_json(pickled)
     with pytest.raises(DeclarationTypeError, match="CSV has rows, basic types"):
         CsvRowDeserializationSchema.Builder(pickled).build()
-    with pytest.raises(DeclarationTypeError, match="should be set to one of rows, got None"):
+    with pytest.raises(DeclarationTypeError, match="type_info is the type of rows, got None"):
         to_json(None)
     with pytest.raises(SparkSetupError, match="give type_info"):
         JsonRowDeserializationSchema.builder().json_schema("{}")

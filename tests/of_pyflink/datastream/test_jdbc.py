@@ -130,7 +130,8 @@ def test_a_locked_database_is_tried_again(path):
     holder, waits = sqlite3.connect(path, isolation_level=None), []
     holder.execute("begin immediate")
     sink = sink_to(path, how=options(retries=2), wait=waits.append)
-    sink = attrs.evolve(sink, database=Impatient(sink.database.path))
+    settings = {**sink.database.settings, "timeout": 0}
+    sink = attrs.evolve(sink, database=attrs.evolve(sink.database, settings=settings))
     writer = sink.writer(0, 1, PAIR)
     writer.write(Row(1, "x"), None)
     with pytest.raises(SparkSetupError, match=r"database is locked in each of 3 attempts"):
@@ -142,13 +143,6 @@ def test_a_locked_database_is_tried_again(path):
     writer.write(Row(1, "x"), None)
     writer.finish()
     assert [(1, "x")] == rows_in(path)
-
-
-class Impatient(type(sink_to("x").database)):
-    """A SQLite that does not wait for others."""
-
-    def connect(self):
-        return sqlite3.connect(self.path, timeout=0)
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,8 @@ from pyflinklike.errors import (
     RefusedNameError,
     SparkSetupError,
 )
-from pyflinklike.pyflink.common import Row, Types, WatermarkStrategy
+from pyflinklike.pyflink.common import Instant, Row, Types, WatermarkStrategy
 from pyflinklike.pyflink.common.data_types import DataTypes
-from pyflinklike.pyflink.common.time import Instant
 from pyflinklike.pyflink.datastream.connectors import FileSource, RollingPolicy, StreamFormat
 from pyflinklike.pyflink.datastream.formats.parquet import (
     ParquetBulkWriters,

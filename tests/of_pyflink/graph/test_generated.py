@@ -9,7 +9,7 @@ from local_support import local
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UserFunctionError
 from pyflinklike.pyflink.common import Types, WatermarkStrategy
-from pyflinklike.pyflink.datastream.connectors.datagen import (
+from pyflinklike.pyflink.datastream.connectors import (
     DataGeneratorSource,
     RateLimiterStrategy,
 )

@@ -10,8 +10,12 @@ from local_support import Endless, local
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.pyflink.common import WatermarkStrategy
-from pyflinklike.pyflink.datastream.connectors import FileSource, NumberSequenceSource, StreamFormat
-from pyflinklike.pyflink.datastream.connectors.hybrid_source import HybridSource
+from pyflinklike.pyflink.datastream.connectors import (
+    FileSource,
+    HybridSource,
+    NumberSequenceSource,
+    StreamFormat,
+)
 
 NONE = WatermarkStrategy.no_watermarks()
 

@@ -22,8 +22,14 @@ from pyflinklike.errors import (
 from pyflinklike.pyflink._graph.job import Job
 from pyflinklike.pyflink._graph.sources import NumberSequenceSource
 from pyflinklike.pyflink._local import start
-from pyflinklike.pyflink.common import Encoder, JobStatus, Time, Types, WatermarkStrategy
-from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
+from pyflinklike.pyflink.common import (
+    Encoder,
+    JobStatus,
+    Time,
+    TimestampAssigner,
+    Types,
+    WatermarkStrategy,
+)
 from pyflinklike.pyflink.datastream import (
     AsyncDataStream,
     AsyncFunction,
@@ -33,8 +39,8 @@ from pyflinklike.pyflink.datastream import (
     ProcessFunction,
     StreamExecutionEnvironment,
 )
+from pyflinklike.pyflink.datastream.connectors import HybridSource
 from pyflinklike.pyflink.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
-from pyflinklike.pyflink.datastream.connectors.hybrid_source import HybridSource
 from pyflinklike.pyflink.datastream.state import (
     MapStateDescriptor,
     StateTtlConfig,

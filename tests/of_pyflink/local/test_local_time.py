@@ -13,8 +13,7 @@ from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.pyflink._graph.job import Job, JobSettings
 from pyflinklike.pyflink._graph.sinks import CollectSink
 from pyflinklike.pyflink._local import start
-from pyflinklike.pyflink.common import WatermarkStrategy
-from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
+from pyflinklike.pyflink.common import TimestampAssigner, WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction
 from pyflinklike.pyflink.datastream.connectors import NumberSequenceSource
 

@@ -14,8 +14,8 @@ from pyflinklike.pyflink.datastream import (
     ExternalizedCheckpointRetention,
     WindowFunction,
 )
+from pyflinklike.pyflink.datastream.connectors import HybridSource
 from pyflinklike.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
-from pyflinklike.pyflink.datastream.connectors.hybrid_source import HybridSource
 from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
 OTHER_FACTS = SessionFacts(partitions=3, max_parallelism=18, time_zone="UTC")

@@ -32,7 +32,7 @@ from pyflinklike.pyflink._spark.results import Ledger
 from pyflinklike.pyflink._spark.stream_sources import StreamSource
 from pyflinklike.pyflink.common import Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction
-from pyflinklike.pyflink.datastream.connectors.datagen import (
+from pyflinklike.pyflink.datastream.connectors import (
     DataGeneratorSource,
     RateLimiterStrategy,
 )

@@ -13,8 +13,12 @@ import pytest
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink.common import Configuration, DataTypes, Duration, Row, WatermarkStrategy
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
-from pyflinklike.pyflink.datastream.connectors import BucketAssigner, FileSink, FileSource
-from pyflinklike.pyflink.datastream.connectors.hybrid_source import HybridSource
+from pyflinklike.pyflink.datastream.connectors import (
+    BucketAssigner,
+    FileSink,
+    FileSource,
+    HybridSource,
+)
 from pyflinklike.pyflink.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
 from pyflinklike.pyflink.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
 from pyflinklike.pyflink.datastream.formats.parquet import (

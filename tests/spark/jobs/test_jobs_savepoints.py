@@ -14,10 +14,10 @@ from pyflinklike.pyflink.common import (
     Encoder,
     JobStatus,
     Time,
+    TimestampAssigner,
     Types,
     WatermarkStrategy,
 )
-from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
 from pyflinklike.pyflink.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,

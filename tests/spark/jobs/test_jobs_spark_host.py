@@ -10,8 +10,8 @@ from jobs.two_input_jobs import RULES, Limited
 from pyflinklike.errors import SparkSetupError, UserFunctionError
 from pyflinklike.pyflink.common import Configuration, Encoder, Time, Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.connectors import NumberSequenceSource
 from pyflinklike.pyflink.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
-from pyflinklike.pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")

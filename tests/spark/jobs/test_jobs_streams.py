@@ -8,8 +8,14 @@ import time
 import pytest
 
 from pyflinklike.errors import SparkSetupError
-from pyflinklike.pyflink.common import Configuration, Row, Time, Types, WatermarkStrategy
-from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
+from pyflinklike.pyflink.common import (
+    Configuration,
+    Row,
+    Time,
+    TimestampAssigner,
+    Types,
+    WatermarkStrategy,
+)
 from pyflinklike.pyflink.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,

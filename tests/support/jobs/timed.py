@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from pyflinklike.pyflink.common import Duration, WatermarkStrategy
-from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
+from pyflinklike.pyflink.common import Duration, TimestampAssigner, WatermarkStrategy
 
 __all__ = ["ByField", "timed"]
 

@@ -14,19 +14,30 @@ from pyflinklike.pyflink._graph.files import (
     StreamFormat,
 )
 from pyflinklike.pyflink._graph.sinks import DeliveryGuarantee, Sink
-from pyflinklike.pyflink._graph.sources import NumberSequenceSource, Source
+from pyflinklike.pyflink._graph.sources import (
+    DataGeneratorSource,
+    HybridSource,
+    HybridSourceBuilder,
+    NumberSequenceSource,
+    RateLimiterStrategy,
+    Source,
+)
 from pyflinklike.pyflink._names import of_pyflink
 
 __all__ = [
     "BucketAssigner",
     "BulkFormat",
     "BulkWriterFactory",
+    "DataGeneratorSource",
     "DeliveryGuarantee",
     "FileFormat",
     "FileSink",
     "FileSource",
+    "HybridSource",
+    "HybridSourceBuilder",
     "NumberSequenceSource",
     "OutputFileConfig",
+    "RateLimiterStrategy",
     "RollingPolicy",
     "Sink",
     "Source",

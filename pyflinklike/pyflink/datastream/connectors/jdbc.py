@@ -22,7 +22,6 @@ import math
 import re
 import sqlite3
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from decimal import Decimal
@@ -44,19 +43,46 @@ from pyflinklike.errors import (
 )
 from pyflinklike.pyflink._graph.sinks import Renaming, Sink, SinkWriter
 from pyflinklike.pyflink._names import of_pyflink
-from pyflinklike.pyflink.datastream.formats.value_conversion import parser_of
-from pyflinklike.types import Instant, RowTypeInfo, TypeInformation
+from pyflinklike.pyflink.datastream.formats.value_conversion import check_row_type, parser_of
+from pyflinklike.types import Instant, RowTypeInfo
 from pyflinklike.types.time_types import InstantTypeInfo
 
 __all__ = ["JdbcConnectionOptions", "JdbcExecutionOptions", "JdbcSink"]
 
 __getattr__ = of_pyflink(__name__)
 
-C = TypeVar("C", bound="JdbcConnectionOptions.JdbcConnectionOptionsBuilder")
-E = TypeVar("E", bound="JdbcExecutionOptions.Builder")
+B = TypeVar("B", bound="_Builder")
 
 
 # Options
+
+
+class _Builder:
+    """The base of both builders, which collects fields; the options check them when they are built."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Any] = {}
+
+    def _set(self: B, **fields: Any) -> B:
+        self._fields |= fields
+        return self
+
+
+def _check_text(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    if not isinstance(value, (str, type(None))):
+        got = "a value" if field.name == "password" else short_repr(value)
+        msg = f"{field.name} is text, got {got} of another kind; give a str"
+        raise DeclarationTypeError(msg)
+
+
+def _batch_size(number: Any) -> int:
+    return check_count(number, "JdbcExecutionOptions: the batch size")
+
+
+def _check_from_zero(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    if type(value) is not int or value < 0:
+        msg = f"{field.name} is 0 or more, got {short_repr(value)}; give a whole number"
+        raise DeclarationValueError(msg)
 
 
 @attrs.frozen
@@ -70,10 +96,10 @@ class JdbcConnectionOptions:
         password: The password, or None; no message shows it.
     """
 
-    url: str = attrs.field(repr=lambda url: repr(_mask_url(url)))
-    driver_name: str | None = None
-    user_name: str | None = None
-    password: str | None = attrs.field(default=None, repr=False)
+    url: str = attrs.field(validator=_check_text, repr=lambda url: repr(_mask_url(url)))
+    driver_name: str | None = attrs.field(default=None, validator=_check_text)
+    user_name: str | None = attrs.field(default=None, validator=_check_text)
+    password: str | None = attrs.field(default=None, validator=_check_text, repr=False)
 
     def get_db_url(self) -> str:
         """Return the URL of JDBC."""
@@ -91,13 +117,10 @@ class JdbcConnectionOptions:
         """Return the password; None if none was set."""
         return self.password
 
-    class JdbcConnectionOptionsBuilder:
+    class JdbcConnectionOptionsBuilder(_Builder):
         """Sets the address of the database, and `build`s the options."""
 
-        def __init__(self) -> None:
-            self._fields: dict[str, str] = {}
-
-        def with_url(self: C, url: str) -> C:
+        def with_url(self: B, url: str) -> B:
             """Set the URL.
 
             Args:
@@ -105,7 +128,7 @@ class JdbcConnectionOptions:
             """
             return self._set(url=url)
 
-        def with_driver_name(self: C, driver_name: str) -> C:
+        def with_driver_name(self: B, driver_name: str) -> B:
             """Store the name of a driver for its getter: the URL names the database.
 
             Args:
@@ -113,7 +136,7 @@ class JdbcConnectionOptions:
             """
             return self._set(driver_name=driver_name)
 
-        def with_user_name(self: C, user_name: str) -> C:
+        def with_user_name(self: B, user_name: str) -> B:
             """Set the user.
 
             Args:
@@ -121,7 +144,7 @@ class JdbcConnectionOptions:
             """
             return self._set(user_name=user_name)
 
-        def with_password(self: C, password: str) -> C:
+        def with_password(self: B, password: str) -> B:
             """Set the password.
 
             Args:
@@ -133,20 +156,13 @@ class JdbcConnectionOptions:
             """Make the options.
 
             Raises:
+                DeclarationTypeError: A part is no text.
                 DeclarationValueError: `with_url` was not called.
             """
             if "url" not in self._fields:
                 msg = "a connection needs a URL, got none; call with_url"
                 raise DeclarationValueError(msg)
             return JdbcConnectionOptions(**self._fields)
-
-        def _set(self: C, **fields: str) -> C:
-            for name, value in fields.items():
-                if not isinstance(value, str):
-                    msg = f"{name} is text, got {'a value' if name == 'password' else short_repr(value)} of another kind; give a str"
-                    raise DeclarationTypeError(msg)
-            self._fields |= fields
-            return self
 
 
 @attrs.frozen
@@ -160,9 +176,9 @@ class JdbcExecutionOptions:
         max_retries: The number of further attempts if the database fails.
     """
 
-    batch_interval_ms: int = 0
-    batch_size: int = 5000
-    max_retries: int = 3
+    batch_interval_ms: int = attrs.field(default=0, validator=_check_from_zero)
+    batch_size: int = attrs.field(default=5000, converter=_batch_size)
+    max_retries: int = attrs.field(default=3, validator=_check_from_zero)
 
     def get_batch_interval_ms(self) -> int:
         """Return the age in ms at which a batch is written; 0 for no limit."""
@@ -186,59 +202,40 @@ class JdbcExecutionOptions:
         """Make a builder of the options."""
         return JdbcExecutionOptions.Builder()
 
-    class Builder:
+    class Builder(_Builder):
         """Sets the options for writing rows, and `build`s them."""
 
-        def __init__(self) -> None:
-            self._fields: dict[str, int] = {}
-
-        def with_batch_size(self: E, size: int) -> E:
+        def with_batch_size(self: B, size: int) -> B:
             """Set the number of rows at which a batch is written.
 
             Args:
                 size: The number, at least 1.
-
-            Raises:
-                DeclarationTypeError, DeclarationValueError: The size is something else.
             """
-            return self._set(batch_size=check_count(size, "JdbcExecutionOptions: the batch size"))
+            return self._set(batch_size=size)
 
-        def with_batch_interval_ms(self: E, interval_ms: int) -> E:
+        def with_batch_interval_ms(self: B, interval_ms: int) -> B:
             """Set the age at which a batch is written.
 
             Args:
                 interval_ms: The age in ms; 0 for no limit.
-
-            Raises:
-                DeclarationValueError: The age is something else.
             """
-            return self._set(batch_interval_ms=_from_zero("the batch interval", interval_ms))
+            return self._set(batch_interval_ms=interval_ms)
 
-        def with_max_retries(self: E, max_retries: int) -> E:
+        def with_max_retries(self: B, max_retries: int) -> B:
             """Set the number of further attempts if the database fails.
 
             Args:
                 max_retries: The number, 0 or more.
-
-            Raises:
-                DeclarationValueError: The number is something else.
             """
-            return self._set(max_retries=_from_zero("the number of retries", max_retries))
+            return self._set(max_retries=max_retries)
 
         def build(self) -> JdbcExecutionOptions:
-            """Make the options."""
+            """Make the options.
+
+            Raises:
+                DeclarationTypeError, DeclarationValueError: A number is out of its range.
+            """
             return JdbcExecutionOptions(**self._fields)
-
-        def _set(self: E, **fields: int) -> E:
-            self._fields |= fields
-            return self
-
-
-def _from_zero(what: str, number: Any) -> int:
-    if type(number) is not int or number < 0:
-        msg = f"{what} is 0 or more, got {short_repr(number)}; give a whole number"
-        raise DeclarationValueError(msg)
-    return number
 
 
 # The sink
@@ -310,22 +307,13 @@ class JdbcSink(Sink):
         """True: each task writes its rows itself."""
         return True
 
-    def writer(
-        self,
-        index: int,  # noqa: ARG002  all instances write alike
-        parallelism: int,  # noqa: ARG002
-        type_info: TypeInformation,  # noqa: ARG002  the sink has its own
-        name: str | None = None,  # noqa: ARG002
-    ) -> SinkWriter:
-        """Make the writer of the rows of one instance."""
+    def writer(self, *_: Any, **__: Any) -> SinkWriter:
+        """Make the writer of the rows of one instance: all instances write alike."""
         return _JdbcWriter(self)
 
 
 def _check_types(type_info: Any) -> None:
-    if not isinstance(type_info, RowTypeInfo):
-        msg = f"type_info is the type of rows, got {short_repr(type_info)}; give for example Types.ROW([Types.INT()])"
-        raise DeclarationTypeError(msg)
-    for kind in type_info.field_types:
+    for kind in check_row_type(type_info).field_types:
         if parser_of(kind) is None and not isinstance(kind, InstantTypeInfo):
             msg = (
                 f"a JdbcSink writes fields without parts, got {kind!r}; map the row to one with texts "
@@ -383,7 +371,7 @@ class _JdbcWriter:
                 cursor = self._connection.cursor()
                 cursor.executemany(self._sink.statement, self._rows)
                 self._connection.commit()
-            except database.errors() as error:
+            except database.errors as error:
                 # After an error a connection may be broken, so the next attempt opens another.
                 self._close()
                 if not database.is_passing(error):
@@ -414,27 +402,41 @@ class _JdbcWriter:
 # Databases
 
 
-class Database(ABC):
-    """A database with a driver in Python."""
+@attrs.frozen
+class Database:
+    """A PostgreSQL database, with psycopg's DB-API.
+
+    Args:
+        shown: The address for messages, without secrets.
+        settings: The arguments of the driver's `connect`, which may contain secrets.
+    """
+
+    shown: str
+    settings: Mapping[str, Any] = attrs.field(repr=False)
 
     @property
-    @abstractmethod
-    def shown(self) -> str:
-        """The address for messages, without secrets."""
+    def driver(self) -> Any:
+        """The driver's module.
 
-    @abstractmethod
+        Raises:
+            RequirementError: The driver is not installed.
+        """
+        return _psycopg()
+
+    @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """Return the classes of the driver's errors."""
+        """The classes of errors for values and statements that the driver or the database refuses."""
+        return self.driver.Error, OverflowError, UnicodeError
 
-    @abstractmethod
     def is_passing(self, error: Exception) -> bool:
         """Return whether another attempt may succeed after an error."""
+        driver = self.driver
+        return isinstance(error, (driver.OperationalError, driver.InterfaceError))
 
-    @abstractmethod
     def connect(self) -> Any:
         """Open a connection to the database."""
+        return self.driver.connect(**self.settings)
 
-    @abstractmethod
     def statement(self, sql: str, fields: int) -> str:
         """Return a statement as the driver takes it.
 
@@ -445,6 +447,12 @@ class Database(ABC):
         Raises:
             DeclarationValueError: It has another number of `?`.
         """
+        plain = _QUOTED.sub("", sql)
+        is_unclear = plain.count("?") != sql.count("?") or _UNCLEAR.search(plain)
+        if is_unclear or _MARKS.findall(sql).count("?") != fields:
+            remedy = "write ?? for an operator's, chr(63) for one in a text, and none in a comment"
+            raise _other_count(sql, fields, remedy)
+        return _MARKS.sub(lambda at: "?" if at[0] == "??" else "%s", sql.replace("%", "%%"))
 
     def parameter(self, value: Any) -> Any:
         """Return a value as the driver takes it.
@@ -465,6 +473,43 @@ class Database(ABC):
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+# psycopg takes %s, so each `?` becomes one, and `??` stands for an operator's `?`, as in JDBC.  A `?` in a
+# text or comment is refused: as a %s it would no longer be a parameter, and a field might get lost.
+_MARKS = re.compile(r"\?\??")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_UNCLEAR = re.compile(r"['\"]|(--|/\*|\$).*\?", re.DOTALL)
+
+
+def _other_count(sql: str, fields: int, remedy: str) -> DeclarationValueError:
+    got = f"got {sql.count('?')} for {fields} fields in {sql!r}"
+    return DeclarationValueError(f"a statement has a ? for each field of its rows, {got}; {remedy}")
+
+
+class _Sqlite(Database):
+    """A database in a file, with the standard library's DB-API."""
+
+    @property
+    def driver(self) -> Any:
+        return sqlite3
+
+    def is_passing(self, error: Exception) -> bool:
+        # An unknown table is an OperationalError, too.
+        is_locked = "locked" in str(error) or "busy" in str(error)
+        return is_locked and super().is_passing(error)
+
+    def statement(self, sql: str, fields: int) -> str:
+        # SQLite itself takes `?`.  It skips a `?` in a text, and checks the count with the first batch.
+        if sql.count("?") < fields:
+            raise _other_count(sql, fields, "write one for each")
+        return sql
+
+    def parameter(self, value: Any) -> Any:
+        value = super().parameter(value)
+        if isinstance(value, float) and math.isnan(value):
+            msg = "SQLite has no NaN and would write NULL, got NaN; map it to None or a number"
+            raise OutputError(msg)
+        # These texts sort like their values.  From Python 3.12 on sqlite3 has no adapters for these types.
+        return str(value) if isinstance(value, (dt.date, dt.time, Decimal)) else value
 
 
 def _database_of(options: JdbcConnectionOptions) -> Database:
@@ -483,104 +528,22 @@ def _database_of(options: JdbcConnectionOptions) -> Database:
             f"{_mask_url(options.url)!r}; give one of these"
         )
         raise DeclarationValueError(msg)
-    if kind == "sqlite":
-        return _sqlite(address)
-    if kind == "postgresql":
-        return _postgres(address, options)
-    msg = (
-        f"a JdbcSink writes to PostgreSQL and SQLite, got jdbc:{kind}; write with stream.to_data_frame() and "
-        "Spark's own JDBC, or in a function with a client in Python"
-    )
-    raise SparkSetupError(msg)
+    if kind not in _DATABASES:
+        msg = (
+            f"a JdbcSink writes to PostgreSQL and SQLite, got jdbc:{kind}; write with stream.to_data_frame() and "
+            "Spark's own JDBC, or in a function with a client in Python"
+        )
+        raise SparkSetupError(msg)
+    return _DATABASES[kind](address, options)
 
 
-def _mask_url(url: str) -> str:
-    """Return a URL without its parameters and its user, which may contain secrets."""
-    return re.sub(r"//[^/@]*@", "//", str(url).partition("?")[0])
-
-
-def _other_count(sql: str, fields: int, remedy: str) -> DeclarationValueError:
-    got = f"got {sql.count('?')} for {fields} fields in {sql!r}"
-    return DeclarationValueError(f"a statement has a ? for each field of its rows, {got}; {remedy}")
-
-
-@attrs.frozen
-class _Sqlite(Database):
-    path: str
-
-    @property
-    def shown(self) -> str:
-        return f"SQLite at {self.path!r}"
-
-    def errors(self) -> tuple[type[Exception], ...]:
-        return sqlite3.Error, OverflowError
-
-    def is_passing(self, error: Exception) -> bool:
-        # An unknown table is an OperationalError, too.
-        is_locked = "locked" in str(error) or "busy" in str(error)
-        return is_locked and isinstance(error, sqlite3.OperationalError)
-
-    def connect(self) -> Any:
-        return sqlite3.connect(self.path, timeout=30)
-
-    def statement(self, sql: str, fields: int) -> str:
-        # SQLite itself takes `?`.  It skips a `?` in a text, and checks the count with the first batch.
-        if sql.count("?") < fields:
-            raise _other_count(sql, fields, "write one for each")
-        return sql
-
-    def parameter(self, value: Any) -> Any:
-        value = super().parameter(value)
-        if isinstance(value, float) and math.isnan(value):
-            msg = "SQLite has no NaN and would write NULL, got NaN; map it to None or a number"
-            raise OutputError(msg)
-        # These texts sort like their values.  From Python 3.12 on sqlite3 has no adapters for these types.
-        return str(value) if isinstance(value, (dt.date, dt.time, Decimal)) else value
-
-
-def _sqlite(address: str) -> Database:
+def _sqlite(address: str, _: JdbcConnectionOptions) -> Database:
     if address.startswith(":memory:"):
         msg = "each writer of a JdbcSink opens its own SQLite in memory, got :memory:; give the path of a file"
         raise SparkSetupError(msg)
     # Workers may run in other folders, so the path must be absolute.
-    return _Sqlite(str(Path(address.removeprefix("file:")).absolute()))
-
-
-@attrs.frozen
-class _Postgres(Database):
-    """A PostgreSQL database, by the settings of libpq, which may contain secrets."""
-
-    settings: Mapping[str, str] = attrs.field(repr=False)
-
-    @property
-    def shown(self) -> str:
-        named = [self.settings.get(name, "") for name in ("host", "port", "dbname")]
-        return "PostgreSQL at {}:{}/{}".format(*named)
-
-    def errors(self) -> tuple[type[Exception], ...]:
-        return _psycopg().Error, OverflowError, UnicodeError
-
-    def is_passing(self, error: Exception) -> bool:
-        psycopg = _psycopg()
-        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
-
-    def connect(self) -> Any:
-        return _psycopg().connect(**self.settings)
-
-    def statement(self, sql: str, fields: int) -> str:
-        plain = _QUOTED.sub("", sql)
-        is_unclear = plain.count("?") != sql.count("?") or _UNCLEAR.search(plain)
-        if is_unclear or _MARKS.findall(sql).count("?") != fields:
-            remedy = "write ?? for an operator's, chr(63) for one in a text, and none in a comment"
-            raise _other_count(sql, fields, remedy)
-        return _MARKS.sub(lambda at: "?" if at[0] == "??" else "%s", sql.replace("%", "%%"))
-
-
-# psycopg takes %s, so each `?` becomes one, and `??` stands for an operator's `?`, as in JDBC.  A `?` in a
-# text or comment is refused: as a %s it would no longer be a parameter, and a field might get lost.
-_MARKS = re.compile(r"\?\??")
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_UNCLEAR = re.compile(r"['\"]|(--|/\*|\$).*\?", re.DOTALL)
+    path = str(Path(address.removeprefix("file:")).absolute())
+    return _Sqlite(f"SQLite at {path!r}", {"database": path, "timeout": 30})
 
 
 def _postgres(address: str, options: JdbcConnectionOptions) -> Database:
@@ -597,8 +560,16 @@ def _postgres(address: str, options: JdbcConnectionOptions) -> Database:
             "and options=-csearch_path%3Ds for currentSchema=s, or leave them out"
         )
         raise DeclarationValueError(msg) from None
+    host, port, name = (settings.get(each, "") for each in ("host", "port", "dbname"))
     given = {"user": options.user_name, "password": options.password}
-    return _Postgres(settings | {name: value for name, value in given.items() if value is not None})
+    settings |= {key: value for key, value in given.items() if value is not None}
+    return Database(f"PostgreSQL at {host}:{port}/{name}", settings)
+
+
+_DATABASES: dict[str, Callable[[str, JdbcConnectionOptions], Database]] = {
+    "postgresql": _postgres,
+    "sqlite": _sqlite,
+}
 
 
 def _psycopg() -> Any:
@@ -608,3 +579,8 @@ def _psycopg() -> Any:
         msg = f"a JdbcSink writes to PostgreSQL by psycopg, which is not installed; {install('postgres')}"
         raise RequirementError(msg, name="psycopg") from error
     return psycopg
+
+
+def _mask_url(url: str) -> str:
+    """Return a URL without its parameters and its user, which may contain secrets."""
+    return re.sub(r"//[^/@]*@", "//", str(url).partition("?")[0])

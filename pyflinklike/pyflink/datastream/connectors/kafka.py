@@ -2,27 +2,9 @@
 """Kafka, at PyFlink's path; needs the extra `kafka` and no jar."""
 
 from pyflinklike._exports import export_public
-from pyflinklike.kafka.kafka_sink import (
-    KafkaRecordSerializationSchema,
-    KafkaRecordSerializationSchemaBuilder,
-    KafkaSink,
-    KafkaSinkBuilder,
-    KafkaTopicSelector,
-)
-from pyflinklike.kafka.kafka_source import (
-    KafkaOffsetResetStrategy,
-    KafkaOffsetsInitializer,
-    KafkaSource,
-    KafkaSourceBuilder,
-    KafkaTopicPartition,
-)
-from pyflinklike.pyflink._former_clients import (
-    FlinkKafkaConsumer,
-    FlinkKafkaConsumerBase,
-    FlinkKafkaProducer,
-    FlinkKafkaProducerBase,
-    Semantic,
-)
+from pyflinklike.kafka.kafka_sink import *
+from pyflinklike.kafka.kafka_source import *
+from pyflinklike.pyflink._former_clients import *
 from pyflinklike.pyflink._graph.sinks import DeliveryGuarantee
 from pyflinklike.pyflink._names import of_pyflink
 

@@ -336,16 +336,10 @@ class AvroFiles(StreamFormat):
         """
         fastavro = _fastavro()
         with path.open("rb") as file:
-            records = self._records(fastavro, file)
-            while True:
-                # Around `next` only: an error of the code that takes a record is no error of the file.
-                try:
-                    record = next(records)
-                except StopIteration:
-                    return
-                except Exception as error:
-                    raise _bad_file(path, error) from error
-                yield record
+            try:
+                yield from self._records(fastavro, file)
+            except Exception as error:
+                raise _bad_file(path, error) from error
 
     def _records(self, fastavro: Any, file: IO[bytes]) -> Iterator[Any]:
         end = None

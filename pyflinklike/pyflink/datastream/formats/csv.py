@@ -15,7 +15,6 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
-from copy import copy
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -47,6 +46,7 @@ from pyflinklike.pyflink._names import of_pyflink
 from pyflinklike.pyflink.common.data_types import DataType, DataTypes, as_data_type
 from pyflinklike.pyflink.common.types import Types
 from pyflinklike.pyflink.datastream.formats.value_conversion import (
+    check_row_type,
     is_quoted,
     parser_of,
     texter_of,
@@ -69,8 +69,6 @@ __getattr__ = of_pyflink(__name__)
 
 B = TypeVar("B", bound="_Builder")
 R = TypeVar("R", bound="_RowBuilder")
-S = TypeVar("S", bound="CsvRowSerializationSchema.Builder")
-D = TypeVar("D", bound="CsvRowDeserializationSchema.Builder")
 
 _MOST: Final = 2**31 - 1
 """The greatest length of a field in characters, as in Java."""
@@ -79,11 +77,12 @@ _LONG = 24
 
 
 @attrs.frozen
-class Dialect:
-    """The form of lines.
+class CsvSchema:
+    """The columns and the form of lines of CSV, as in PyFlink; `builder()` makes it.
 
     Args:
-        field: The character between fields.
+        columns: The columns, in order.
+        delimiter: The character between fields.
         line: The end of a line.
         quote: The character around a field; None for no quotes.
         escape: The character that makes the next one plain; None for no such character.  The writer
@@ -91,57 +90,80 @@ class Dialect:
         null: The text that stands for None.  If it is None, None is written as an empty field, and no
             field is read as None.
         has_comments: Whether lines that begin with # are skipped.
+        has_header: Whether the first line of a file has names of columns.
+        is_strict: Whether these names must equal the names of the columns.
+        skips_first: Whether the reader skips the first row of a file.
     """
 
-    field: str = ","
+    columns: tuple[Any, ...] = ()
+    delimiter: str = ","
     line: str = "\n"
     quote: str | None = '"'
     escape: str | None = None
     null: str | None = None
     has_comments: bool = False
+    has_header: bool = False
+    is_strict: bool = False
+    skips_first: bool = False
 
-    def fields(self, text: str) -> list[str] | None:
-        """Return the fields of a line; None for a comment.
+    @staticmethod
+    def builder() -> CsvSchemaBuilder:
+        """Make a builder of the schema."""
+        return CsvSchemaBuilder()
+
+    def get_type_info(self) -> RowTypeInfo:
+        """Return the type of the rows."""
+        return Types.ROW_NAMED(self.names, [each.kind for each in self.columns])
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [each.name for each in self.columns]
+
+    def size(self) -> int:
+        """Return the number of columns."""
+        return len(self.columns)
+
+    __len__ = size
+
+    def _records(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """Yield the fields of each record.
+
+        Args:
+            lines: Lines with their ends; a record may extend over several lines.
 
         Raises:
-            ValueError: The text is not exactly one line.
+            ValueError: A record is not well formed.
         """
-        if self.has_comments and text.startswith("#"):
-            return None
+        # The limit counts for the whole process, so it is only raised.
+        csv.field_size_limit(max(csv.field_size_limit(), _MOST))
         try:
-            found = list(self.reader(io.StringIO(text, newline="")))
+            yield from csv.reader(
+                lines,
+                delimiter=self.delimiter,
+                quotechar=self.quote,
+                quoting=csv.QUOTE_NONE if self.quote is None else csv.QUOTE_MINIMAL,
+                doublequote=True,
+                escapechar=self.escape,
+                strict=True,
+            )
         except csv.Error as error:
             raise ValueError(str(error)) from error
+
+    def _one_record(self, text: str) -> list[str]:
+        found = list(self._records(io.StringIO(text, newline="")))
         if len(found) != 1:
             msg = f"one line was expected, got {len(found)}"
             raise ValueError(msg)
         return found[0]
 
-    def reader(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """Return a reader of records.
-
-        Args:
-            lines: Lines with their ends; a record may extend over several lines.
-        """
-        # The limit counts for the whole process, so it is only raised.
-        csv.field_size_limit(max(csv.field_size_limit(), _MOST))
-        return csv.reader(
-            lines,
-            delimiter=self.field,
-            quotechar=self.quote,
-            quoting=csv.QUOTE_NONE if self.quote is None else csv.QUOTE_MINIMAL,
-            doublequote=True,
-            escapechar=self.escape,
-            strict=True,
-        )
-
-    def line_of(self, fields: Iterable[str | None]) -> bytes:
+    def _line_of(self, fields: Iterable[str | None]) -> bytes:
         """Return the line for fields that already have their quotes; a field that is None gets the text for None."""
         null = self.null or ""
         texts = [null if each is None else each for each in fields]
-        return f"{self.field.join(texts)}{self.line}".encode()
+        return f"{self.delimiter.join(texts)}{self.line}".encode()
 
-    def text(self, field: str) -> str:
+    def _text(self, field: str) -> str:
         """Return a field, in quotes if it needs them."""
         if self.quote is None or not self._needs_quotes(field):
             return field
@@ -149,13 +171,13 @@ class Dialect:
             field = field.replace(special, special * 2)
         return f"{self.quote}{field}{self.quote}"
 
-    def number(self, field: str) -> str:
+    def _number(self, field: str) -> str:
         """Return a number or boolean, in quotes only if it contains the delimiter of fields."""
-        return self.text(field) if self.field in field else field
+        return self._text(field) if self.delimiter in field else field
 
     def _needs_quotes(self, field: str) -> bool:
         # Jackson compares code points: any character up to the greatest special one needs quotes.
-        unsafe = max(self.field, self.quote or "", self.escape or "", *(self.line or [""]))
+        unsafe = max(self.delimiter, self.quote or "", self.escape or "", *(self.line or [""]))
         return len(field) > _LONG or _up_to(unsafe).search(field) is not None
 
 
@@ -163,9 +185,6 @@ class Dialect:
 def _up_to(last: str) -> re.Pattern[str]:
     """Return a pattern for all characters up to the last one."""
     return re.compile(f"[\0-{re.escape(last)}]")
-
-
-# Columns
 
 
 @attrs.frozen
@@ -200,7 +219,7 @@ class _Column:
             return lambda text: [one(text)]
         return lambda text: [one(each) for each in text.split(separator)] if text else []
 
-    def writer(self, dialect: Dialect) -> Callable[[Any], str]:
+    def writer(self, schema: CsvSchema) -> Callable[[Any], str]:
         """Return the function that makes a field from a stored value.
 
         Raises:
@@ -211,10 +230,10 @@ class _Column:
             raise type_refusal(self.kind, "CSV")
         one = text_of if self.decimals is None else self._decimal_text
         if self._is_list():
-            return lambda value: dialect.text(
+            return lambda value: schema._text(
                 self.separator.join("null" if each is None else one(each) for each in value)
             )
-        quote = dialect.text if is_quoted(self.kind) else dialect.number
+        quote = schema._text if is_quoted(self.kind) else schema._number
         return lambda value: quote(one(value))
 
     def _is_list(self) -> bool:
@@ -240,16 +259,15 @@ class _Lines:
 
     Args:
         kind: The type of the rows.
-        columns: The columns, in the order of the fields of the rows.
-        dialect: The form of lines.
+        schema: The columns, in the order of the fields of the rows, and the form of lines.
 
     Raises:
         DeclarationTypeError: CSV does not have the type of a column.
     """
 
-    def __init__(self, kind: RowTypeInfo, columns: Iterable[_Column], dialect: Dialect) -> None:
-        self._kind, self._dialect = kind, dialect
-        self._parts = [(each.reader(), each.writer(dialect)) for each in columns]
+    def __init__(self, kind: RowTypeInfo, schema: CsvSchema) -> None:
+        self._kind, self._schema = kind, schema
+        self._parts = [(each.reader(), each.writer(schema)) for each in schema.columns]
 
     def row(self, fields: list[str]) -> Any:
         """Return the row for the fields of a line.
@@ -260,7 +278,7 @@ class _Lines:
         if len(fields) != len(self._parts):
             msg = f"Row length mismatch. {len(self._parts)} fields expected but was {len(fields)}."
             raise ValueError(msg)
-        null, pairs = self._dialect.null, zip(fields, self._parts)
+        null, pairs = self._schema.null, zip(fields, self._parts)
         values = [None if field == null else read(field) for field, (read, _) in pairs]
         return self._kind.converted(tuple(values))
 
@@ -271,17 +289,17 @@ class _Lines:
             StateValueError: The value is no row of the type.
         """
         pairs = zip(self._kind.freeze(row), self._parts)
-        return self._dialect.line_of(None if v is None else write(v) for v, (_, write) in pairs)
+        return self._schema._line_of(None if v is None else write(v) for v, (_, write) in pairs)
 
 
 class _Builder:
-    """The base of all builders, which sets the form of lines."""
+    """The base of all builders, which collects a schema."""
 
     def __init__(self) -> None:
-        self._dialect = Dialect()
+        self._schema = CsvSchema()
 
     def _with(self: B, **changes: Any) -> B:
-        self._dialect = attrs.evolve(self._dialect, **changes)
+        self._schema = attrs.evolve(self._schema, **changes)
         return self
 
     def _letter(self: B, **letters: Any) -> B:
@@ -308,10 +326,8 @@ class _RowBuilder(_Builder):
 
     def __init__(self, type_info: TypeInformation) -> None:
         super().__init__()
-        if not isinstance(type_info, RowTypeInfo):
-            msg = f"type_info must be a type of rows, got {short_repr(type_info)}; give for example Types.ROW([Types.INT()])"
-            raise DeclarationTypeError(msg)
-        self._type_info, self._separator, self._is_lenient = type_info, ";", False
+        self._type_info = check_row_type(type_info)
+        self._separator, self._is_lenient = ";", False
 
     def set_field_delimiter(self: R, delimiter: str) -> R:
         """Set the text between fields.
@@ -319,7 +335,7 @@ class _RowBuilder(_Builder):
         Args:
             delimiter: One character, by default a comma.
         """
-        return self._letter(field=delimiter)
+        return self._letter(delimiter=delimiter)
 
     def set_array_element_delimiter(self: R, delimiter: str) -> R:
         """Set the text between the elements of an array.
@@ -355,26 +371,32 @@ class _RowBuilder(_Builder):
         """
         return self._with(null=null_literal)
 
+    def _arguments(self) -> tuple[RowTypeInfo, CsvSchema, bool]:
+        """Return the arguments of the schema: a row's field is a column."""
+        kind = self._type_info
+        pairs = zip(kind.field_names, kind.field_types)
+        columns = tuple([_Column(*each, self._separator) for each in pairs])
+        return kind, attrs.evolve(self._schema, columns=columns), self._is_lenient
+
 
 class _CsvRowSchema:
     """The base of both schemas for lines.
 
     Args:
-        builder: The builder, with the type of the rows and the form of lines.
+        type_info: The type of the rows.
+        schema: The columns and the form of lines.
+        is_lenient: Whether lines that cannot be read are skipped.
 
     Raises:
         DeclarationTypeError: CSV does not have the type of a field.
     """
 
-    def __init__(self, builder: _RowBuilder) -> None:
-        self._builder, self._dialect = builder, builder._dialect
-        self._type_info = kind = builder._type_info
-        pairs = zip(kind.field_names, kind.field_types)
-        columns = [_Column(*each, builder._separator) for each in pairs]
-        self._lines = _Lines(kind, columns, self._dialect)
+    def __init__(self, type_info: RowTypeInfo, schema: CsvSchema, is_lenient: bool) -> None:
+        self._type_info, self._schema, self._is_lenient = type_info, schema, is_lenient
+        self._lines = _Lines(type_info, schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._builder,)
+        return type(self), (self._type_info, self._schema, self._is_lenient)
 
 
 class CsvRowDeserializationSchema(_CsvRowSchema, DeserializationSchema):
@@ -390,10 +412,12 @@ class CsvRowDeserializationSchema(_CsvRowSchema, DeserializationSchema):
             ValueError: It is not exactly one line, or a field does not fit its column.
         """
         try:
-            fields = self._dialect.fields(value_of(message).decode())
-            return None if fields is None else self._lines.row(fields)
+            text = value_of(message).decode()
+            if self._schema.has_comments and text.startswith("#"):
+                return None
+            return self._lines.row(self._schema._one_record(text))
         except (ValueError, TypeError, ArithmeticError):
-            if self._builder._is_lenient:
+            if self._is_lenient:
                 return None
             raise
 
@@ -404,7 +428,7 @@ class CsvRowDeserializationSchema(_CsvRowSchema, DeserializationSchema):
     class Builder(_RowBuilder):
         """Sets the form of lines that a `CsvRowDeserializationSchema` reads, and `build`s it."""
 
-        def set_allow_comments(self: D, allow_comments: bool = True) -> D:
+        def set_allow_comments(self: R, allow_comments: bool = True) -> R:
             """Set whether lines that begin with # are comments.
 
             Args:
@@ -412,7 +436,7 @@ class CsvRowDeserializationSchema(_CsvRowSchema, DeserializationSchema):
             """
             return self._with(has_comments=allow_comments)
 
-        def set_ignore_parse_errors(self: D, ignore_parse_errors: bool) -> D:
+        def set_ignore_parse_errors(self: R, ignore_parse_errors: bool) -> R:
             """Set whether lines that cannot be read are skipped.
 
             Args:
@@ -427,7 +451,7 @@ class CsvRowDeserializationSchema(_CsvRowSchema, DeserializationSchema):
             Raises:
                 DeclarationTypeError: CSV does not have the type of a field.
             """
-            return CsvRowDeserializationSchema(copy(self))
+            return CsvRowDeserializationSchema(*self._arguments())
 
 
 class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
@@ -451,15 +475,15 @@ class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
     class Builder(_RowBuilder):
         """Sets the form of lines that a `CsvRowSerializationSchema` writes, and `build`s it."""
 
-        def set_field_delimiter(self: S, c: str) -> S:
+        def set_field_delimiter(self: R, c: str) -> R:
             """Set the text between fields.
 
             Args:
                 c: One character, by default a comma.
             """
-            return self._letter(field=c)
+            return self._letter(delimiter=c)
 
-        def set_null_literal(self: S, s: str) -> S:
+        def set_null_literal(self: R, s: str) -> R:
             """Set the text that stands for None.
 
             Args:
@@ -467,7 +491,7 @@ class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
             """
             return self._with(null=s)
 
-        def set_line_delimiter(self: S, delimiter: str) -> S:
+        def set_line_delimiter(self: R, delimiter: str) -> R:
             """Set the end of a line.
 
             Args:
@@ -481,7 +505,7 @@ class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
                 raise DeclarationValueError(msg)
             return self._with(line=delimiter)
 
-        def disable_quote_character(self: S) -> S:
+        def disable_quote_character(self: R) -> R:
             """Write all fields without quotes, even if a field contains a delimiter."""
             return self._with(quote=None)
 
@@ -491,63 +515,14 @@ class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
             Raises:
                 DeclarationTypeError: CSV does not have the type of a field.
             """
-            return CsvRowSerializationSchema(copy(self))
+            return CsvRowSerializationSchema(*self._arguments())
 
 
 # Files
 
 
-@attrs.frozen
-class CsvSchema:
-    """The columns and the form of files of CSV, as in PyFlink; `builder()` makes it.
-
-    Args:
-        columns: The columns, in order.
-        dialect: The form of lines.
-        has_header: Whether the first line has names of columns.
-        is_strict: Whether these names must equal the names of the columns.
-        skips_first: Whether the reader skips the first row.
-    """
-
-    columns: tuple[Any, ...]
-    dialect: Dialect
-    has_header: bool = False
-    is_strict: bool = False
-    skips_first: bool = False
-
-    @staticmethod
-    def builder() -> CsvSchemaBuilder:
-        """Make a builder of the schema."""
-        return CsvSchemaBuilder()
-
-    def get_type_info(self) -> RowTypeInfo:
-        """Return the type of the rows."""
-        return Types.ROW_NAMED(self.names, [each.kind for each in self.columns])
-
-    def lines(self) -> _Lines:
-        """Return the converter between lines and rows."""
-        return _Lines(self.get_type_info(), self.columns, self.dialect)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns."""
-        return [each.name for each in self.columns]
-
-    def size(self) -> int:
-        """Return the number of columns."""
-        return len(self.columns)
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-
 class CsvSchemaBuilder(_Builder):
     """Sets the columns and the form of files, as in PyFlink, and `build`s the schema."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._columns: list[_Column] = []
-        self._has_header = self._is_strict = self._skips_first = False
 
     def build(self) -> CsvSchema:
         """Make the schema.
@@ -556,14 +531,12 @@ class CsvSchemaBuilder(_Builder):
             DeclarationTypeError: CSV does not have the type of a column.
             DeclarationValueError: There is no column, or two columns have the same name.
         """
-        if not self._columns:
+        if not self._schema.columns:
             msg = "a CsvSchema needs columns, got none; call for example add_string_column(name)"
             raise DeclarationValueError(msg)
-        flags = self._has_header, self._is_strict, self._skips_first
-        schema = CsvSchema(tuple(self._columns), self._dialect, *flags)
         # It checks names and types now, rather than in a worker.
-        schema.lines()
-        return schema
+        _lines_of(self._schema)
+        return self._schema
 
     def add_array_column(
         self, name: str, separator: str = ";", element_type: DataType | None = None
@@ -608,13 +581,11 @@ class CsvSchemaBuilder(_Builder):
         Args:
             schema: The schema with the columns, in order.
         """
-        self._columns += schema.columns
-        return self
+        return self._with(columns=(*self._schema.columns, *schema.columns))
 
     def clear_columns(self) -> CsvSchemaBuilder:
         """Remove all columns that were added so far."""
-        self._columns.clear()
-        return self
+        return self._with(columns=())
 
     def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
         """Set whether lines that begin with # are comments.
@@ -649,11 +620,10 @@ class CsvSchemaBuilder(_Builder):
         Raises:
             DeclarationValueError: There is no column at this position.
         """
-        if type(index) is not int or not 0 <= index < len(self._columns):
-            msg = f"the position of a column is from 0 to {len(self._columns) - 1}, got {short_repr(index)}; give one of them"
+        if type(index) is not int or not 0 <= index < len(self):
+            msg = f"the position of a column is from 0 to {len(self) - 1}, got {short_repr(index)}; give one of them"
             raise DeclarationValueError(msg)
-        self._columns[index] = attrs.evolve(self._columns[index], separator="")
-        return self
+        return self._separate("", self._schema.columns[index])
 
     def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
         """Set the text between the elements of lists, for all columns so far.
@@ -661,8 +631,7 @@ class CsvSchemaBuilder(_Builder):
         Args:
             separator: Any text, by default a semicolon.
         """
-        self._columns = [attrs.evolve(each, separator=separator) for each in self._columns]
-        return self
+        return self._separate(separator, *self._schema.columns)
 
     def set_column_separator(self, char: str) -> CsvSchemaBuilder:
         """Set the text between fields.
@@ -670,7 +639,7 @@ class CsvSchemaBuilder(_Builder):
         Args:
             char: One character, by default a comma.
         """
-        return self._letter(field=char)
+        return self._letter(delimiter=char)
 
     def disable_escape_char(self) -> CsvSchemaBuilder:
         """Use no escape character; this is the default."""
@@ -725,8 +694,7 @@ class CsvSchemaBuilder(_Builder):
         Args:
             skip: True skips the first row.
         """
-        self._skips_first = skip
-        return self
+        return self._with(skips_first=skip)
 
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
         """Set whether the names in the first line must equal the names of the columns.
@@ -734,8 +702,7 @@ class CsvSchemaBuilder(_Builder):
         Args:
             strict: True refuses a file with other names.
         """
-        self._is_strict = strict
-        return self
+        return self._with(is_strict=strict)
 
     def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
         """Set whether the first line of a file has the names of its columns.
@@ -743,15 +710,20 @@ class CsvSchemaBuilder(_Builder):
         Args:
             use: True reads and writes such a line.
         """
-        self._has_header = use
-        return self
+        return self._with(has_header=use)
 
     def size(self) -> int:
         """Return the number of columns so far."""
-        return len(self._columns)
+        return len(self._schema.columns)
 
-    def __len__(self) -> int:
-        return len(self._columns)
+    __len__ = size
+
+    def _separate(self, separator: str, *columns: _Column) -> CsvSchemaBuilder:
+        """Set the text between the elements of some columns."""
+        new = {each.name: attrs.evolve(each, separator=separator) for each in columns}
+        return self._with(
+            columns=tuple([new.get(each.name, each) for each in self._schema.columns])
+        )
 
     def _add(self, name: str, data_type: Any, separator: str | None = None) -> CsvSchemaBuilder:
         """Add a column of values, or of lists of them if there is a separator."""
@@ -765,8 +737,9 @@ class CsvSchemaBuilder(_Builder):
         decimals = DecimalTypeInfo(column.precision, column.scale) if has_digits else None
         if separator is not None:
             kind = Types.LIST(kind)
-        self._columns.append(_Column(name, kind, separator or ";", decimals))
-        return self
+        return self._with(
+            columns=(*self._schema.columns, _Column(name, kind, separator or ";", decimals))
+        )
 
 
 @attrs.frozen
@@ -829,8 +802,8 @@ class _Records:
         self._number, self._is_start = 0, True
 
     def __iter__(self) -> Iterator[Any]:
-        schema, lines = self._schema, self._schema.lines()
-        records = iter(schema.dialect.reader(self._lines()))
+        schema, lines = self._schema, _lines_of(self._schema)
+        records = schema._records(self._lines())
         try:
             if schema.has_header:
                 self._check_header(self._next(records))
@@ -839,7 +812,7 @@ class _Records:
             while (fields := self._next(records)) is not None:
                 # For `csv` an empty line has no fields, for Jackson one empty field.
                 yield lines.row(fields or [""])
-        except (ValueError, TypeError, ArithmeticError, EOFError, OSError, csv.Error) as error:
+        except (ValueError, TypeError, ArithmeticError, EOFError, OSError) as error:
             msg = (
                 f"a file of CSV does not fit its schema, got line {self._number} of "
                 f"{str(self._path)!r}: {shown_error(error)}; correct the file or the schema"
@@ -851,7 +824,7 @@ class _Records:
         return next(records, None)
 
     def _lines(self) -> Iterator[str]:
-        has_comments = self._schema.dialect.has_comments
+        has_comments = self._schema.has_comments
         for line in self._text:
             self._number += 1
             # A # at the beginning of a line is plain text within a field in quotes.
@@ -870,6 +843,10 @@ class _Records:
         if is_shuffled or (self._schema.is_strict and found != names):
             msg = f"the header {found} is not {names}"
             raise ValueError(msg)
+
+
+def _lines_of(schema: CsvSchema) -> _Lines:
+    return _Lines(schema.get_type_info(), schema)
 
 
 class CsvBulkWriters:
@@ -908,9 +885,9 @@ class _CsvFileWriter:
     """Writes a header if the schema has one, and a line for each row."""
 
     def __init__(self, schema: CsvSchema, file: IO[bytes]) -> None:
-        self._file, self._lines = file, schema.lines()
+        self._file, self._lines = file, _lines_of(schema)
         if schema.has_header:
-            file.write(schema.dialect.line_of(map(schema.dialect.text, schema.names)))
+            file.write(schema._line_of(map(schema._text, schema.names)))
 
     def add(self, value: Any) -> int:
         try:

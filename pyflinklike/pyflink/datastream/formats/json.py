@@ -13,12 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from pyflinklike._messages import short_repr
-from pyflinklike.errors import (
-    DeclarationTypeError,
-    DeclarationValueError,
-    OutputError,
-    SparkSetupError,
-)
+from pyflinklike.errors import DeclarationValueError, OutputError, SparkSetupError
 from pyflinklike.pyflink._graph.serialization import (
     DeserializationSchema,
     SerializationSchema,
@@ -29,6 +24,7 @@ from pyflinklike.pyflink.datastream.formats.value_conversion import (
     Convert,
     PartConverter,
     check_kind,
+    check_row_type,
     is_quoted,
     parser_of,
     same,
@@ -66,7 +62,8 @@ class JsonRowDeserializationSchema(DeserializationSchema):
     ) -> None:
         self._type_info, self._is_lenient = type_info, ignore_parse_errors
         self._is_strict = fail_on_missing_field
-        self._read = _ObjectReader(fail_on_missing_field).function_of(*_column_of(type_info))
+        column = pa.field("", type_info.arrow_type)
+        self._read = _ObjectReader(fail_on_missing_field).function_of(type_info, column)
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
@@ -155,7 +152,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
                 )
                 raise DeclarationValueError(msg)
             return JsonRowDeserializationSchema(
-                _row_type(self._type_info),
+                check_row_type(self._type_info),
                 fail_on_missing_field=self._is_strict,
                 ignore_parse_errors=self._is_lenient,
             )
@@ -170,7 +167,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 
     def __init__(self, type_info: RowTypeInfo) -> None:
         self._type_info = type_info
-        self._write = _ObjectWriter().function_of(*_column_of(type_info))
+        self._write = _ObjectWriter().function_of(type_info, pa.field("", type_info.arrow_type))
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
@@ -216,18 +213,7 @@ class JsonRowSerializationSchema(SerializationSchema):
             Raises:
                 DeclarationTypeError: `type_info` is no type of rows, or JSON does not have it.
             """
-            return JsonRowSerializationSchema(_row_type(self._type_info))
-
-
-def _row_type(type_info: Any) -> RowTypeInfo:
-    if not isinstance(type_info, RowTypeInfo):
-        msg = f"Typeinfo should be set to one of rows, got {short_repr(type_info)}; give for example Types.ROW_NAMED(['id'], [Types.INT()])"
-        raise DeclarationTypeError(msg)
-    return type_info
-
-
-def _column_of(type_info: RowTypeInfo) -> tuple[RowTypeInfo, pa.Field]:
-    return type_info, pa.field("", type_info.arrow_type)
+            return JsonRowSerializationSchema(check_row_type(self._type_info))
 
 
 # `Decimal` keeps a number as it is written, so a field of BIG_DEC gets all its digits.

@@ -54,7 +54,7 @@ from pyflinklike.pyflink.datastream.formats.avro import (
 from pyflinklike.pyflink.datastream.formats.value_conversion import (
     Convert,
     PartConverter,
-    refuse_null,
+    none_or,
     same,
 )
 from pyflinklike.types import RowTypeInfo, TypeInformation
@@ -181,12 +181,10 @@ class ParquetColumnarRowInputFormat(BulkFormat):
         """Return the names of the declared columns in a file, which may differ in case."""
         kind = self._row_type.type_info
         assert isinstance(kind, RowTypeInfo)
-        known: dict[str, list[str]] = {}
-        for name in there:
-            known.setdefault(name if self._is_case_sensitive else name.lower(), []).append(name)
+        case = str if self._is_case_sensitive else str.lower
         names = []
         for name in kind.field_names:
-            found = known.get(name if self._is_case_sensitive else name.lower(), [])
+            found = [each for each in there if case(each) == case(name)]
             if len(found) != 1:
                 raise _other_file(
                     str(path), f"{len(found) or 'no'} column {name!r} among {list(there)}", name
@@ -557,14 +555,7 @@ class _ColumnReader:
         cast, convert = self._plan(where, found, field.type, kind)
         if convert is same and field.nullable:
             return cast, same
-
-        def convert_or_none(value: Any) -> Any:
-            if value is None:
-                refuse_null(1, field.nullable)
-                return None
-            return convert(value)
-
-        return cast, convert_or_none
+        return cast, none_or(convert, is_nullable=field.nullable)
 
     def _plan(
         self, where: str, found: pa.DataType, wanted: pa.DataType, kind: TypeInformation

@@ -38,9 +38,10 @@ __all__ = [
     "Convert",
     "PartConverter",
     "check_kind",
+    "check_row_type",
     "is_quoted",
+    "none_or",
     "parser_of",
-    "refuse_null",
     "same",
     "texter_of",
     "type_refusal",
@@ -62,22 +63,6 @@ def _as_python_reads(text: str) -> str:
     """Return a time in UTC as Python 3.10 reads it: without the letter Z, with six digits of a fraction."""
     plain, _, fraction = text.strip().rstrip("Zz").partition(".")
     return f"{plain}.{fraction:0<6.6}" if fraction else plain
-
-
-def _time(text: str) -> dt.time:
-    return dt.time.fromisoformat(_as_python_reads(text))
-
-
-def _timestamp(text: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(_as_python_reads(text))
-
-
-def _time_text(value: dt.time, *, is_utc: bool) -> str:
-    return f"{value.isoformat()}Z" if is_utc else value.isoformat()
-
-
-def _timestamp_text(value: dt.datetime, *, is_utc: bool) -> str:
-    return f"{value.isoformat()}Z" if is_utc else value.isoformat(sep=" ")
 
 
 def _number(parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -108,8 +93,8 @@ _PARSERS: dict[type, Callable[[str], Any]] = {
     DoubleTypeInfo: _number(_float),
     BigDecTypeInfo: _number(Decimal),
     DateTypeInfo: dt.date.fromisoformat,
-    TimeTypeInfo: _time,
-    TimestampTypeInfo: _timestamp,
+    TimeTypeInfo: lambda text: dt.time.fromisoformat(_as_python_reads(text)),
+    TimestampTypeInfo: lambda text: dt.datetime.fromisoformat(_as_python_reads(text)),
     ByteArrayTypeInfo: partial(base64.b64decode, validate=True),
 }
 _QUOTED = (StringTypeInfo, DateTypeInfo, TimeTypeInfo, TimestampTypeInfo, ByteArrayTypeInfo)
@@ -129,10 +114,8 @@ def texter_of(type_info: TypeInformation, *, is_utc: bool) -> Callable[[Any], st
     """
     if isinstance(type_info, ByteArrayTypeInfo):
         return lambda value: base64.b64encode(value).decode()
-    if isinstance(type_info, TimeTypeInfo):
-        return partial(_time_text, is_utc=is_utc)
-    if isinstance(type_info, TimestampTypeInfo):
-        return partial(_timestamp_text, is_utc=is_utc)
+    if isinstance(type_info, (TimeTypeInfo, TimestampTypeInfo)):
+        return (lambda value: f"{value.isoformat()}Z") if is_utc else str
     if parser_of(type_info) is None:
         return None
     if isinstance(type_info, (StringTypeInfo, IntegralTypeInfo)):
@@ -143,6 +126,18 @@ def texter_of(type_info: TypeInformation, *, is_utc: bool) -> Callable[[Any], st
 def is_quoted(type_info: TypeInformation) -> bool:
     """Return whether values of a type are strings in JSON."""
     return isinstance(type_info, _QUOTED)
+
+
+def check_row_type(type_info: Any) -> RowTypeInfo:
+    """Return the user's argument if it is a type of rows.
+
+    Raises:
+        DeclarationTypeError: It is something else.
+    """
+    if not isinstance(type_info, RowTypeInfo):
+        msg = f"type_info is the type of rows, got {short_repr(type_info)}; give for example Types.ROW([Types.INT()])"
+        raise DeclarationTypeError(msg)
+    return type_info
 
 
 def type_refusal(type_info: TypeInformation, what: str) -> DeclarationTypeError:
@@ -177,15 +172,7 @@ class PartConverter(ABC):
         Raises:
             DeclarationTypeError: The format does not have the type.
         """
-        convert, is_nullable = self._convert(kind, field.type), field.nullable
-
-        def convert_or_none(value: Any) -> Any:
-            if value is None:
-                refuse_null(1, is_nullable)
-                return None
-            return convert(value)
-
-        return convert_or_none
+        return none_or(self._convert(kind, field.type), is_nullable=field.nullable)
 
     def _convert(self, kind: TypeInformation, column: pa.DataType) -> Convert:
         if isinstance(kind, self.rows):
@@ -227,12 +214,20 @@ def check_kind(value: Any, kind: type) -> Any:
     return value
 
 
-def refuse_null(count: int, is_value: bool) -> None:
-    """Check that there are nulls only in parts that may be null.
+def none_or(convert: Convert, *, is_nullable: bool) -> Convert:
+    """Return a function that leaves None as it is, and converts other values.
 
-    Raises:
-        ValueError: A part that may not be null is null.
+    Args:
+        convert: The function for other values.
+        is_nullable: Whether a value may be None; if not, the function raises a ValueError for it.
     """
-    if count and not is_value:
-        msg = "a null where none is declared"
-        raise ValueError(msg)
+
+    def convert_or_none(value: Any) -> Any:
+        if value is not None:
+            return convert(value)
+        if not is_nullable:
+            msg = "a null where none is declared"
+            raise ValueError(msg)
+        return None
+
+    return convert_or_none
