@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike._changelog.entry_codec import rows_in
+from pyflinklike._changelog.key_group_state import timers_table
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segment_chain import segment_name
@@ -17,7 +18,6 @@ from pyflinklike._changelog.segments import Section, Segment, read_segment
 from pyflinklike._changelog.stored_table import StoredTable, replay
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.state.timer_agenda import timers_table
 from pyflinklike.state_processor._logs.checkpoint_logs import check_log
 from pyflinklike.state_processor._logs.group_reader import sections_by_table
 from pyflinklike.state_processor._logs.state_infos import declaration_of
