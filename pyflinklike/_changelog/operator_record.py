@@ -12,7 +12,7 @@ keys in the wrong place, find nothing, and start from empty state without an err
 **The registry** lists the key groups that have state, each with the time of the last micro-batch
 that had records for it.  The host's storage cannot notice that a key group is missing, because a
 missing group looks like one that never had records.  The registry does: it is stored apart from the
-key groups, and a reader of a checkpoint compares the two (`checkpoint_logs.check_logs`).
+key groups, and a reader of a checkpoint compares the two (`check_groups` of `state_processor`).
 
 The registry also shows how far the dropping of a state has come.  A key group loses a dropped state
 in its next micro-batch with records.  So the state is gone for good if each group in the registry
@@ -27,10 +27,11 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
+from pyflinklike._changelog.log_storage import BlobStorage
 from pyflinklike._changelog.segments import (
     FORMAT_VERSION,
     Declaration,
@@ -45,7 +46,6 @@ __all__ = [
     "KeyGroupRegistry",
     "OperatorIdentity",
     "OperatorRecord",
-    "RecordStorage",
     "is_of_state",
     "register_key_groups",
 ]
@@ -232,18 +232,8 @@ def _few(groups: list[int]) -> str:
     return f"{shown}, ..." if len(groups) > _SHOWN else shown
 
 
-class RecordStorage(Protocol):
-    """A host's storage for the record and the registry of an operator."""
-
-    def read_segment(self, sequence: int) -> bytes | None:
-        """Return the blob under a number, or None."""
-
-    def write_segment(self, sequence: int, blob: bytes) -> None:
-        """Store a blob under a number."""
-
-
 def register_key_groups(
-    storage: RecordStorage,
+    storage: BlobStorage,
     record: OperatorRecord,
     groups: Iterable[int],
     time: int,
@@ -286,7 +276,7 @@ def register_key_groups(
 
 
 def _write_record(
-    storage: RecordStorage,
+    storage: BlobStorage,
     record: OperatorRecord,
     where: str,
     before: tuple[KeyGroupRegistry, int] | None = None,

@@ -24,7 +24,7 @@ from pyflinklike.columns.key_index import EntryIndex, KeyIndex
 from pyflinklike.columns.vectors import NoVector, Vector, grown, vector_of
 from pyflinklike.state.table import CLEAR, DELETE, PUT, ColumnChanges, Shape, TableSpec
 from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.state.ttl_rules import TtlRules
+from pyflinklike.state.ttl_table import TtlRules
 
 __all__ = ["BatchRows", "ColumnTable", "KeyGroupColumns", "MapTable", "TtlColumns"]
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyflinklike._changelog.key_group_state import KeyGroupState
-from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.heap.keyed_heap import HeapKeyedStateBackend
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend, HeapKeyedStateBackend
 from pyflinklike.columns.column_tables import ColumnTable, KeyGroupColumns, MapTable
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.state.current_key import CurrentKey
