@@ -21,10 +21,9 @@ from pyflinklike.pyflink._spark.job_runs import (
     prepare_session,
     steps_of,
 )
-from pyflinklike.spark._host.collector_freeze import with_imports_frozen
-from pyflinklike.spark._host.worker_errors import tell_errors_of_each
+from pyflinklike.spark._host.driver_pickle import in_worker
 from pyflinklike.spark._plan.session import time_zone_of
-from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
+from pyflinklike.spark._wire.output_layout import OutputEncoder
 from pyflinklike.spark._wire.schema import output_schema
 from pyflinklike.state_processor._folders.hadoop_files import is_remote_address, temporary_folder
 from pyflinklike.types import RowTypeInfo, TupleTypeInfo
@@ -60,7 +59,7 @@ def data_frame(
     encoder = OutputEncoder(columns, time_zone_of(spark), "to_data_frame", str)
     # Without a schema, an element that is no row is the value of the only column, even if it is a list.
     is_row = schema is not None or isinstance(sink.type_info, (RowTypeInfo, TupleTypeInfo))
-    opening = with_imports_frozen(tell_errors_of_each(_Opening(encoder, plain, is_row).run))
+    opening = in_worker(_Opening(encoder, plain, is_row).run)
     result: DataFrame = rows.mapInArrow(opening, columns)
     return result
 

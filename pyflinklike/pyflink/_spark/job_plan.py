@@ -47,10 +47,9 @@ from pyflinklike.pyflink._spark.stages import (
     time_mode_of,
 )
 from pyflinklike.pyflink._spark.watermark_feed import MARKED_SCHEMA, WATERMARK
-from pyflinklike.spark._host.collector_freeze import with_imports_frozen
+from pyflinklike.spark._api.query import pack_records
+from pyflinklike.spark._host.driver_pickle import in_worker
 from pyflinklike.spark._host.observed_metrics import observe_payloads
-from pyflinklike.spark._host.packed_records import pack_records
-from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, with_batch_time
@@ -144,13 +143,13 @@ def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataF
     rows = rows.repartition(KEY_GROUP) if asked is None else rows.repartition(asked, KEY_GROUP)
     # Nulls come first: elements without a time, and broadcast elements, before all others.
     in_order = rows.sortWithinPartitions(KEY_GROUP, "time", "arrival")
-    running = with_imports_frozen(run_in_batch(plans, tells_counts=steps.tells_counts))
+    running = in_worker(run_in_batch(plans, tells_counts=steps.tells_counts))
     result: DataFrame = in_order.mapInArrow(running, RESULT_SCHEMA.ddl)
     return result
 
 
 def _map_frame(frame: DataFrame, task: StageTask, schema: WireSchema) -> DataFrame:
-    running = with_imports_frozen(tell_errors_of_each(task.run))
+    running = in_worker(task.run)
     result: DataFrame = frame.mapInArrow(running, schema.ddl)
     return result
 

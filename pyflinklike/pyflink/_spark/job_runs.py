@@ -64,11 +64,11 @@ from pyflinklike.pyflink._spark.stages import (
 )
 from pyflinklike.pyflink._spark.stream_sources import StreamSource, batch_frame, last_frame_source
 from pyflinklike.pyflink._spark.watermark_feed import WatermarkFeed, has_idleness, needs_feed
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._host.spark_failures import error_of
 from pyflinklike.spark._plan.process_options import check_backend
 from pyflinklike.spark._plan.requirements import packages_checked
 from pyflinklike.spark._plan.session import (
+    HAS_TRANSFORM_WITH_STATE,
     check_watermark_policy,
     max_parallelism_for,
     partitions_of,

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 from pyspark.sql import DataFrame
 
+from pyflinklike.functions.code_search import uses_processing_timers
 from pyflinklike.pyflink._graph.job import JobGraph
 from pyflinklike.pyflink._graph.nodes import (
     AssignTimestamps,
@@ -35,7 +36,6 @@ from pyflinklike.pyflink._graph.nodes import (
 from pyflinklike.pyflink._graph.watermarks import WatermarkKind, WatermarkStrategy
 from pyflinklike.spark._host.observed_metrics import numbers_by_name
 from pyflinklike.spark._plan.operator_plan import TimeMode
-from pyflinklike.spark._plan.timer_use import uses_processing_timers
 from pyflinklike.spark._wire.key_groups import PLACES
 
 __all__ = [

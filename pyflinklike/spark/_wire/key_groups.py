@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grouping keys, the numbers under which Spark finds the key groups and registries of operators.
+"""The key group of a key, and grouping keys, by which Spark finds key groups and registries.
+
+The key group of a key is the remainder of Spark's `xxhash64` of the key columns.  The expression must
+never change, because a checkpoint finds its keys by it.  Spark computes it for records, and for keys
+that come without records.  Python computes it for single values (`pyflinklike.queryable_state.xxhash64`).
 
 Spark puts a grouping key into the partition `pmod(hash(key), partitions)`.  The keys 0, 1, 2 ...
 spread unevenly: of 128 keys the fuller one of 2 partitions gets 74, and the fullest of 8 gets 23
@@ -18,17 +22,24 @@ The numbers depend only on `max_parallelism` and on the operator index.  The che
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+
+from pyflinklike.spark._wire.system_columns import quote
 
 __all__ = [
     "PLACES",
     "REGISTRY_KEY",
     "first_of",
     "group_ids",
+    "group_or_hash",
     "groups_in",
     "index_of",
     "is_registry_key",
+    "key_group",
     "place_of",
     "registry_key_of",
     "registry_payload",
@@ -117,3 +128,36 @@ def groups_in(payloads: Iterable[bytes]) -> set[int]:
     for payload in payloads:
         groups.update(array(_INT, payload))
     return groups
+
+
+# The key group of a key, in Spark's SQL
+
+
+def key_group(columns: Sequence[str], max_parallelism: int) -> Column:
+    """Return the expression for the key group of a record.
+
+    Args:
+        columns: The key columns; their Spark types are part of the hash.  If there are no columns,
+            there is one key.
+        max_parallelism: The number of key groups.
+    """
+    if not columns:
+        return F.lit(0)
+    return F.pmod(_hash(columns), F.lit(max_parallelism)).cast("int")
+
+
+def group_or_hash(columns: Sequence[str], max_parallelism: int | None) -> Column:
+    """Return the expression for the key group of a record, or for the hash of its key.
+
+    Args:
+        columns: The key columns, as `key_group` takes them.
+        max_parallelism: The number of key groups.  None if only the checkpoint knows it; packing
+            then computes the remainder.
+    """
+    if max_parallelism is not None:
+        return key_group(columns, max_parallelism)
+    return _hash(columns) if columns else F.lit(0).cast("long")
+
+
+def _hash(columns: Sequence[str]) -> Column:
+    return F.xxhash64(*(F.col(quote(column)) for column in columns))

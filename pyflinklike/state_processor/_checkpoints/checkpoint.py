@@ -44,7 +44,7 @@ from pyflinklike.errors import (
     UnknownStateError,
 )
 from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of, registry_key_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.hadoop_savepoints import savepoint_location_in

@@ -31,8 +31,7 @@ from pyflinklike.spark._host.spark_failures import error_of
 from pyflinklike.spark._host.wake_up import find_wanted_call
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._plan.session import prepare_workers
-from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of
-from pyflinklike.spark._wire.key_hash import key_group
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of, key_group
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     is_ours,

@@ -13,7 +13,7 @@ from pyspark.sql import types as st
 
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import IncompatibleStateError, StateValueError
-from pyflinklike.spark._wire.key_hash import key_group
+from pyflinklike.spark._wire.key_groups import key_group
 from pyflinklike.spark._wire.schema import arrow_type
 from pyflinklike.spark._wire.system_columns import frame_of
 from pyflinklike.types import TypeInformation

@@ -40,18 +40,18 @@ from pyflinklike.errors import (
     SparkSetupError,
 )
 from pyflinklike.spark._host.blob_map import HEAD_AT
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import (
     REGISTRY_KEY,
     group_ids,
     index_of,
+    key_group,
     place_of,
     registry_key_of,
     registry_payload,
 )
-from pyflinklike.spark._wire.key_hash import key_group
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote

@@ -39,7 +39,7 @@ from pyflinklike._changelog.operator_record import (
     OperatorRecord,
 )
 from pyflinklike._changelog.segments import Declaration, Segment
-from pyflinklike.backends.heap import keyed_heap
+from pyflinklike.backends.heap import heap_backend
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.spark._host import collector_freeze
 from pyflinklike.spark._host.blob_map import log_variable
@@ -165,7 +165,7 @@ def use_seed(seed: int) -> Iterator[str]:
     # The collections between tasks go by CPU time.
     frozen, collector_freeze._FROZEN = collector_freeze._FROZEN, _NothingFrozen()  # type: ignore[assignment]
     # What stays warm goes by the size of objects, which is each Python's own.
-    heap: Any = keyed_heap
+    heap: Any = heap_backend
     getsizeof, heap.getsizeof = heap.getsizeof, _size_of
     seeds = _columnar_seed(seed)
     base = "/dev/shm" if os.path.isdir("/dev/shm") else None  # a folder within it
