@@ -62,13 +62,13 @@ PUBLIC_MODULES: Final = frozenset(
 """All public modules, by the names under which users import them."""
 
 _asked: set[str] = set()
-"""The modules that were loaded when somebody asked them for a name."""
+"""The modules that a first look-up of a name has loaded."""
 
 
 def is_loading(module: dict[str, Any]) -> bool:
     """Return whether a public module is loaded now: only then does it import its names.
 
-    Nothing is loaded when Python imports it, and everything when somebody asks it for a name.
+    Python's import of the module loads nothing.  The first look-up of a name loads everything.
 
     Args:
         module: The `globals()` of the module.

@@ -187,7 +187,7 @@ def _check_kind(function: Any, *, has_keys: bool) -> None:
 
 @attrs.frozen
 class FrameWithBroadcast(TwoInputs):
-    """The records of an input, keyed or not, and as a second one those of a broadcast input."""
+    """An input, keyed or not, and as the second one a broadcast input."""
 
     @property
     def reader(self) -> BroadcastReader:

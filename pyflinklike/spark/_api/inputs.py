@@ -225,7 +225,7 @@ class TwoInputs(ABC):
 
     def event_times(self) -> list[tuple[Column, Column]]:
         """Return which records are of each input, and their times, if both have event time."""
-        # If one has none, the watermark waits for at most one of them: no slower one is to be shown.
+        # Without two event times there is no slower input: the watermark waits for one at most.
         if any(each.event_time is None for each in self.inputs()):
             return []
         return [
