@@ -40,7 +40,7 @@ from pyflinklike.spark._host.task import (
 )
 from pyflinklike.spark._host.worker_errors import report_errors
 from pyflinklike.spark._plan.event_time import WATERMARK_MARK
-from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
+from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
 from pyflinklike.spark._plan.session import check_file_manager
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY
 from pyflinklike.spark._wire.payloads import PACKED_SCHEMA
@@ -67,7 +67,7 @@ _END_OF_TIME = dt.datetime(9999, 12, 31)
 
 
 def serve_payloads(
-    payloads: DataFrame, plans: Sequence[Plan], initial: list[tuple[int, bytes]] | None
+    payloads: DataFrame, plans: Sequence[Plan], initial: Initial = None
 ) -> DataFrame:
     """Apply a plan to packed records through `applyInPandasWithState`.
 
@@ -81,7 +81,9 @@ def serve_payloads(
         SparkSetupError: The session's checkpoints do not replace files.
     """
     check_file_manager(payloads.sparkSession)
+    # Only jobs share a state operator or begin with a table, and they need `transformWithState`.
     (plan,) = plans
+    assert not isinstance(initial, DataFrame)
     rows = payloads if initial is None else _add_initial_state(payloads, initial)
     if plan.time_mode is not TimeMode.NONE:
         # Spark takes the event time of a state operator from the input column with this mark, and
