@@ -39,7 +39,7 @@ from pyflinklike.pyflink._spark.stage_outputs import (
 from pyflinklike.pyflink._spark.stage_task import StageTask, Target, sides_read
 from pyflinklike.pyflink._spark.stages import (
     PythonStage,
-    find_own_times,
+    find_reassigners,
     needs_ticks,
     observe_functions,
     registers_processing_timers,
@@ -179,7 +179,7 @@ class JobSteps:
         self.time_mode = time_mode_of(job.graph)
         self.counting = find_counting_nodes(job.graph) if self.is_streaming else {}
         """The names of functions without keys that report metrics, by the numbers of their nodes."""
-        self.own_times = find_own_times(job.graph) if self.is_streaming else {}
+        self.reassigners = find_reassigners(job.graph) if self.is_streaming else {}
         """For each keyed node with reassigned timestamps, the node that assigns them."""
         self.tells_counts = False
         """Whether the driver gets the counts of a batch, in addition to the results."""
@@ -254,15 +254,15 @@ class JobSteps:
     def _target(self, node: Node, place: int) -> Target:
         options = self._has_keys(node), isinstance(node, WithBroadcast)
         # Spark does not know the watermark of reassigned timestamps, so it calls no key group for it.
-        own_time = self.own_times.get(node.id)
+        reassigner = self.reassigners.get(node.id)
         calls_all_key_groups = self.calls_all_key_groups and registers_processing_timers(node)
         return Target(
             node.id,
             place,
             self.key_groups(node),
             *options,
-            calls_all_key_groups=calls_all_key_groups or own_time is not None,
-            own_time=own_time,
+            calls_all_key_groups=calls_all_key_groups or reassigner is not None,
+            reassigner=reassigner,
         )
 
     def tick_calls(self) -> list[tuple[int, int]]:
@@ -278,12 +278,12 @@ class JobSteps:
         """
         packer, plans, first_output = self._packer(before), [], 0
         # All operators that share a state operator get the reports of all of them.
-        found = (self.own_times.get(number) for number in stage.entrances)
-        own_times = tuple(dict.fromkeys(each for each in found if each is not None))
+        found = (self.reassigners.get(number) for number in stage.entrances)
+        reassigners = tuple(dict.fromkeys(each for each in found if each is not None))
         for number in stage.entrances:
             node = self.job.graph.nodes[number]
             plan = self._operator(node, stage, packer, first_output)
-            plans.append(attrs.evolve(plan, own_times=own_times))
+            plans.append(attrs.evolve(plan, reassigners=reassigners))
             first_output += 1 + len(sides_read(stage, number))
         return plans
 
@@ -306,7 +306,7 @@ class JobSteps:
             timed_outputs=True,
             first_output=first_output,
             calls_all_key_groups=self._calls_all_key_groups(node),
-            own_time=self.own_times.get(node.id),
+            reassigner=self.reassigners.get(node.id),
             on_error=self.job.settings.letters_to(sides_read(stage, node.id)),
         )
 

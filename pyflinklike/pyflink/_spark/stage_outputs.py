@@ -28,7 +28,7 @@ from pyflinklike.spark._wire.key_groups import (
     registry_key_of,
     registry_payload,
 )
-from pyflinklike.spark._wire.payloads import tell_homes
+from pyflinklike.spark._wire.payloads import report_to_homes
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.stage_records import (
     CALL,
@@ -187,7 +187,7 @@ class StreamSender:
 
     def tell(self, assigner: int, watermark: int) -> None:
         """Report a watermark to all partition watermarks of the next state operator."""
-        reports = tell_homes(assigner, watermark, self._tasks)
+        reports = report_to_homes(assigner, watermark, self._tasks)
         self._rows += [(key, -1, payload) for key, payload in reports]
 
     def _add(self, following: NextOperator, group: int, payload: bytes) -> None:

@@ -36,8 +36,8 @@ from pyflinklike.pyflink._spark.stages import COUNTS, PythonStage
 from pyflinklike.pyflink._spark.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.stage_records import (
-    OWN_TIMES,
     PASSED_ON,
+    REASSIGNED_WATERMARKS,
     Address,
     StageRecord,
     dump,
@@ -76,7 +76,7 @@ class Target:
         has_keys: Whether elements have keys; otherwise they go to key groups in turn.
         has_broadcast: Whether the second input of the operator is broadcast.
         calls_all_key_groups: Whether its key groups are called in every micro-batch.
-        own_time: The number of the node that reassigns timestamps before the operator, or None.
+        reassigner: The number of the node that reassigns timestamps before the operator, or None.
     """
 
     node: int
@@ -85,7 +85,7 @@ class Target:
     has_keys: bool = True
     has_broadcast: bool = False
     calls_all_key_groups: bool = attrs.field(default=False, kw_only=True)
-    own_time: int | None = attrs.field(default=None, kw_only=True)
+    reassigner: int | None = attrs.field(default=None, kw_only=True)
 
     def next_for_task(self, task: int) -> NextOperator:
         """Return the operator as the sender of the task of this number needs it."""
@@ -134,7 +134,7 @@ class StageTask:
         try:
             splits: set[tuple[int, str]] = set()
             yield from self._process(self._note_splits(batches, splits), stations, sender)
-            self._report_own_times(stations, sender)
+            self._report_reassigned_watermarks(stations, sender)
             watermark = stations.watermark()
             if self.is_streaming and self.stage.number == 0:
                 check_watermark(watermark)
@@ -147,12 +147,12 @@ class StageTask:
             sender.abandon()
             raise
 
-    def _report_own_times(self, stations: StageStations, sender: Sender) -> None:
+    def _report_reassigned_watermarks(self, stations: StageStations, sender: Sender) -> None:
         """Report the watermarks of timestamps that this stage reassigns to the operators after it."""
         found = {
-            target.own_time: stations.watermark_for(target.node)
+            target.reassigner: stations.watermark_for(target.node)
             for target in self.targets
-            if target.own_time is not None and target.own_time in self.stage.inner
+            if target.reassigner is not None and target.reassigner in self.stage.inner
         }
         for assigner, watermark in found.items():
             check_watermark(watermark)
@@ -280,20 +280,20 @@ class StageTask:
     ) -> None:
         if parcel.address.is_early is not is_early:
             return
-        if parcel.address.node == OWN_TIMES:
-            self._pass_own_times(parcel, sender)
+        if parcel.address.node == REASSIGNED_WATERMARKS:
+            self._pass_reassigned_watermarks(parcel, sender)
             return
         if parcel.address.node in self.stage.inner:
             stations.take_in(parcel.address, parcel.records())
         else:
             sender.parcel(parcel)
 
-    def _pass_own_times(self, parcel: StageRecord, sender: Sender) -> None:
+    def _pass_reassigned_watermarks(self, parcel: StageRecord, sender: Sender) -> None:
         """Pass on watermarks from the operators before to the operators after this stage."""
         context = TaskContext.get()
         # The partition watermarks of all tasks have reported the same.
         if context is None or context.partitionId() == 0:
-            wanted = {target.own_time for target in self.targets}
+            wanted = {target.reassigner for target in self.targets}
             for assigner, watermark in parcel.records():
                 if assigner in wanted:
                     sender.tell(assigner, watermark)

@@ -290,7 +290,7 @@ def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataF
     # Observed before they are unpacked: the counts of a key group are in a column of its payloads.
     payloads = observe_payloads(results, [plan])
     result = _unpack(payloads, plan.layout)
-    if plan.tells_phases():
+    if plan.reports_phases():
         layout = attrs.evolve(plan.layout, before_watermark=BEFORE_WATERMARK)
         keep_phases(result, _unpack(payloads, layout))
     return result

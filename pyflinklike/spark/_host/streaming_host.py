@@ -36,7 +36,7 @@ from pyflinklike.spark._host.task import (
 from pyflinklike.spark._host.wake_up import replace_timer
 from pyflinklike.spark._host.worker_errors import report_errors
 from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
-from pyflinklike.spark._wire.key_groups import is_registry_key, place_of
+from pyflinklike.spark._wire.key_groups import is_registry_key, operator_index_of
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark._wire.system_columns import (
     BATCH_TIME,
@@ -87,7 +87,7 @@ def serve_payloads(
         transform, kind = grouped.transformWithStateInPandas, PandasKeyGroupProcessor
     processors = [kind(plan) for plan in plans]
     serving = processors[0] if len(processors) == 1 else SharingProcessor(processors)
-    processor = DeclaringProcessor(serving, [log_variable(place) for place in range(len(plans))])
+    processor = DeclaringProcessor(serving, [log_variable(each) for each in range(len(plans))])
     state = _initial_state(spark, initial)
     mode = plans[0].time_mode.value
     schema = RESULT_SCHEMA.ddl
@@ -116,15 +116,15 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
 
     _store: SparkLogStorage
 
-    def init(self, handle: StatefulProcessorHandle, place: int = 0) -> None:
+    def init(self, handle: StatefulProcessorHandle, operator_index: int = 0) -> None:
         """Declare the state variable.
 
         Args:
             handle: Spark's handle of the state operator.
-            place: The index of this operator among the operators that share the state operator.
+            operator_index: The index of this operator among the operators that share the state operator.
         """
         self._handle = handle
-        self._store = SparkLogStorage(handle, place, self._plan.plan_id)
+        self._store = SparkLogStorage(handle, operator_index, self._plan.plan_id)
         self._planned, self._plan = self._plan, of_checkpoint(self._plan)
 
     @report_errors
@@ -236,8 +236,8 @@ class SharingProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables of all operators."""
-        for place, each in enumerate(self._processors):
-            each.init(handle, place)
+        for operator_index, each in enumerate(self._processors):
+            each.init(handle, operator_index)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data, or read the home of the partition for all operators."""
@@ -272,7 +272,7 @@ class SharingProcessor(StatefulProcessor):
                 stack.callback(each.close)
 
     def _of(self, key: Any) -> KeyGroupProcessor:
-        return self._processors[place_of(int(key[0]))]
+        return self._processors[operator_index_of(int(key[0]))]
 
     @contextmanager
     def _all_given_up(self) -> Iterator[None]:

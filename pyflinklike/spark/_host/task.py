@@ -63,14 +63,14 @@ from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.key_groups import groups_in, index_of
 from pyflinklike.spark._wire.payloads import (
     Home,
-    own_times_in,
     partitions_of_state,
     payload_to_batch,
+    reassigned_watermarks_in,
     to_payload,
 )
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.stage_records import (
-    OWN_TIMES,
+    REASSIGNED_WATERMARKS,
     Address,
     StageRecord,
     divide_payloads,
@@ -125,7 +125,7 @@ class KeyGroupTask:
         """The grouping key of Spark's last call."""
         self._home: Home | None = None
         self._former_watermark: int | None = None
-        self._own_watermarks: dict[int, tuple[int, int]] = {}
+        self._reassigned_watermarks: dict[int, tuple[int, int]] = {}
         """The former and the present watermark of each node that assigns times between operators."""
 
     @report_errors
@@ -204,17 +204,17 @@ class KeyGroupTask:
             self._former_watermark = exchange_watermark(
                 self._store, operator.clock.watermark, where
             )
-            reported = own_times_in(payloads)
-            self._own_watermarks = {
+            reported = reassigned_watermarks_in(payloads)
+            self._reassigned_watermarks = {
                 assigner: raise_watermark(
                     self._store, reported.get(assigner, MIN_WATERMARK), position, where
                 )
-                for position, assigner in enumerate(self._plan.own_times)
+                for position, assigner in enumerate(self._plan.reassigners)
             }
             if not reported:
                 return []
             records: list[Any] = sorted(reported.items())
-            record = StageRecord(Address(OWN_TIMES, 0), dump(records))
+            record = StageRecord(Address(REASSIGNED_WATERMARKS, 0), dump(records))
             return list(pass_on([wrap_to_pass(record.to_bytes())]))
 
     def _check_home(self) -> None:
@@ -224,7 +224,7 @@ class KeyGroupTask:
     def know_as(self, other: KeyGroupTask) -> None:
         """Take over the watermark that another operator of the task read from their common home."""
         self._home, self._former_watermark = other._home, other._former_watermark
-        self._own_watermarks = other._own_watermarks
+        self._reassigned_watermarks = other._reassigned_watermarks
 
     def _ensure_operator(self) -> KeyedProcessOperator:
         if self._operator is None:
@@ -240,7 +240,7 @@ class KeyGroupTask:
             self._operator = waiting or open_operator(plan, task, owner, refused)
             self._encode = plan.layout.encoder(plan.show_key)
             self._waking = find_timer_scheduling(
-                plan.time_mode, has_own_time=plan.own_time is not None
+                plan.time_mode, has_reassigned_timestamps=plan.reassigner is not None
             )
         return self._operator
 
@@ -272,8 +272,8 @@ class KeyGroupTask:
             passing, payloads = divide_payloads(payloads)
             if not payloads and not passing:
                 served_at = None  # called for timers, and no registry has noted this call
-            if self._plan.own_time is not None and operator.clock.watermark != MAX_WATERMARK:
-                operator.clock.watermark = self._own_watermark()[1]
+            if self._plan.reassigner is not None and operator.clock.watermark != MAX_WATERMARK:
+                operator.clock.watermark = self._reassigned_watermark()[1]
             early, records = self._read(payloads)
             served = serve(
                 operator,
@@ -314,10 +314,10 @@ class KeyGroupTask:
         plan, packed = self._plan, [payload_to_batch(each) for each in payloads]
         if plan.reader.before_watermark is None:
             return NO_PRE_WATERMARK_RECORDS, plan.reader.read_payloads(packed)
-        if plan.own_time is not None:
+        if plan.reassigner is not None:
             # The elements of a micro-batch make its watermark, so all of them come before it.
             return PreWatermarkRecords(
-                plan.reader.read_payloads(packed), self._own_watermark()[0]
+                plan.reader.read_payloads(packed), self._reassigned_watermark()[0]
             ), NO_RECORDS
         early, records = plan.reader.read_apart(packed)
         if not plan.keeps_former_watermark():
@@ -327,10 +327,10 @@ class KeyGroupTask:
             raise _without_home()
         return PreWatermarkRecords(early, self._former_watermark), records
 
-    def _own_watermark(self) -> tuple[int, int]:
+    def _reassigned_watermark(self) -> tuple[int, int]:
         """Return the former and the present watermark of reassigned timestamps."""
         self._check_home()
-        found = self._own_watermarks.get(self._plan.own_time or 0)
+        found = self._reassigned_watermarks.get(self._plan.reassigner or 0)
         if found is None:
             raise _without_home()
         return found

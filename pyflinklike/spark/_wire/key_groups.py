@@ -31,7 +31,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyflinklike.spark._wire.system_columns import quote
 
 __all__ = [
-    "PLACES",
+    "MOST_OPERATORS",
     "REGISTRY_KEY",
     "first_of",
     "group_ids",
@@ -40,7 +40,7 @@ __all__ = [
     "index_of",
     "is_registry_key",
     "key_group",
-    "place_of",
+    "operator_index_of",
     "registry_key_of",
     "registry_payload",
 ]
@@ -50,10 +50,10 @@ _MASK = 0xFFFFFFFF
 
 
 @lru_cache(maxsize=128)
-def group_ids(max_parallelism: int, place: int = 0) -> tuple[int, ...]:
+def group_ids(max_parallelism: int, operator_index: int = 0) -> tuple[int, ...]:
     """Find the grouping key of each key group of the operator with this index."""
     found: dict[int, int] = {}
-    candidate = first_of(place)
+    candidate = first_of(operator_index)
     while len(found) < max_parallelism:
         found.setdefault(index_of(candidate, max_parallelism), candidate)
         candidate += 1
@@ -81,19 +81,19 @@ def _rotate(value: int, by: int) -> int:
     return (value << by | value >> 32 - by) & _MASK
 
 
-PLACES = 100
+MOST_OPERATORS = 100
 """The greatest number of operators that share a state operator."""
 _RANGE = 1 << 24
 
 
-def first_of(place: int) -> int:
+def first_of(operator_index: int) -> int:
     """Return the lower bound of the grouping keys for the operator with this index."""
-    return place * _RANGE
+    return operator_index * _RANGE
 
 
-def registry_key_of(place: int) -> int:
+def registry_key_of(operator_index: int) -> int:
     """Return the grouping key of the registry of the operator with this index."""
-    return first_of(place) - 1
+    return first_of(operator_index) - 1
 
 
 def is_registry_key(grouping_key: int) -> bool:
@@ -101,7 +101,7 @@ def is_registry_key(grouping_key: int) -> bool:
     return grouping_key >= registry_key_of(0) and (grouping_key + 1) % _RANGE == 0
 
 
-def place_of(grouping_key: int) -> int:
+def operator_index_of(grouping_key: int) -> int:
     """Return the operator index of a grouping key, which belongs to a key group or a registry."""
     return (grouping_key + 1) // _RANGE
 

@@ -64,9 +64,9 @@ __all__ = [
     "load_blobs",
     "location_of",
     "offsets_of",
+    "operator_index_in",
     "operators_of",
     "partitions_of_batches",
-    "place_in",
     "query_id_of",
     "read_blobs",
     "read_registered_timers",
@@ -430,7 +430,7 @@ def _find_sharing(row: SparkRow) -> Iterator[SparkRow]:
         yield SparkRow(**{**row.asDict(), "operatorId": row["operatorId"] + place * _PLACE})
 
 
-def place_in(operator_id: int) -> int:
+def operator_index_in(operator_id: int) -> int:
     """Return the place of an operator in its state operator."""
     return operator_id // _PLACE
 

@@ -167,7 +167,7 @@ class OperatorCheck:
         prepare_workers(self.spark)
         mode, clock = TimeMode(record.time_mode), self._clock()
         wanted = None
-        if not self._has_own_times(blobs):
+        if not self._has_reassigned_watermarks(blobs):
             wanted = functools.partial(find_wanted_call, mode, clock)
         checker = GroupChecker(record, dict(registry.served_at), wanted)
         parallelism = record.identity.max_parallelism
@@ -190,7 +190,7 @@ class OperatorCheck:
         )
         return found, checked
 
-    def _has_own_times(self, blobs: DataFrame) -> bool:
+    def _has_reassigned_watermarks(self, blobs: DataFrame) -> bool:
         """Return whether there are partition watermarks, by which tasks call key groups themselves."""
         marks = blobs.where(f"{KEY_GROUP} < {REGISTRY_KEY} and sequence < {WATERMARK_AT}")
         return bool(self._answer(marks.limit(1).toArrow).num_rows)

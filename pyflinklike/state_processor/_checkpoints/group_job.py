@@ -31,7 +31,7 @@ from pyflinklike.spark._host.driver_pickle import in_worker
 from pyflinklike.spark._plan.session import prepare_workers
 from pyflinklike.spark._wire.key_groups import group_ids, index_of, key_group
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
-from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState, place_in
+from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState, operator_index_in
 from pyflinklike.state_processor._logs.checkpoint_logs import check_log
 from pyflinklike.state_processor._logs.group_reader import GroupReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
@@ -66,7 +66,7 @@ def frame_of_groups(
     """
     blobs = state.blobs()
     if groups is not None:
-        ids = group_ids(state.max_parallelism, place_in(state.operator_id))
+        ids = group_ids(state.max_parallelism, operator_index_in(state.operator_id))
         blobs = blobs.where(blobs[KEY_GROUP].isin([ids[each] for each in groups]))
     job = _GroupJob(reader, state.record.identity, dict(state.registry.served_at), state.where)
     return map_frame(blobs, job, spark_schema(reader.schema))
@@ -106,7 +106,9 @@ def frame_by_key(state: CheckpointState, reader: GroupReader) -> DataFrame:
     lists = blobs.select(KEY_GROUP, rows_of(KEY_GROUP, "sequence", "blob").alias(_ROWS))
     # For `inline` Catalyst adds a filter on lists that are not empty, which calls the function again.
     rows = lists.select(KEY_GROUP, F.inline_outer(_ROWS)).where(F.col("key_group").isNotNull())
-    ids = F.array(*map(F.lit, group_ids(state.max_parallelism, place_in(state.operator_id))))
+    ids = F.array(
+        *map(F.lit, group_ids(state.max_parallelism, operator_index_in(state.operator_id)))
+    )
     index = key_group(reader.schema.names[: len(columns)], state.max_parallelism)
     return rows.where(F.col(KEY_GROUP) == F.get(ids, index)).select(
         *(F.col(quote(name)) for name in schema.names)

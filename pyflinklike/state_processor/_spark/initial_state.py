@@ -48,7 +48,7 @@ from pyflinklike.spark._wire.key_groups import (
     group_ids,
     index_of,
     key_group,
-    place_of,
+    operator_index_of,
     registry_key_of,
     registry_payload,
 )
@@ -223,7 +223,7 @@ def savepoint_of(
         if is_home(group_id):
             continue  # a partition watermark: another query has other partitions
         index = index_of(group_id, max_parallelism)
-        if group_id != group_ids(max_parallelism, place_of(group_id))[index]:
+        if group_id != group_ids(max_parallelism, operator_index_of(group_id))[index]:
             msg = f"{where}: state must be under the numbers of key groups, got {group_id}"
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
         head = Head.from_bytes(blobs[group_id].get(HEAD_AT, b""), f"{where}, key group {index}")

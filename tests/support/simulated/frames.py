@@ -145,7 +145,7 @@ class SimulatedQuery:
         )
         number = len(self._operators) - 1
         result = SimulatedFrame(self, plan.layout.result_type(), number, frames, plan)
-        if plan.tells_phases():
+        if plan.reports_phases():
             layout = attrs.evolve(plan.layout, before_watermark=BEFORE_WATERMARK)
             phases = SimulatedFrame(self, layout.result_type(), number, frames, plan)
             phases.has_phases = True

@@ -227,7 +227,7 @@ class SimulatedOperator:
     def layout(self) -> Any:
         """The layout of its result."""
         layout = self.plan.layout
-        if self.is_read_on and self.plan.tells_phases():
+        if self.is_read_on and self.plan.reports_phases():
             return attrs.evolve(layout, before_watermark=BEFORE_WATERMARK)
         return layout
 
