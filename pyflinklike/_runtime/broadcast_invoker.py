@@ -267,7 +267,7 @@ class _UnkeyedContext(ClockReadings):
 
     Args:
         clock: The clock of the operator.
-        broadcast: The broadcast states.
+        broadcast: The broadcast states of the operator.
     """
 
     def __init__(self, clock: Clock, broadcast: BroadcastStates) -> None:

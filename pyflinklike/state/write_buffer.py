@@ -135,7 +135,7 @@ class BufferedTables:
         if table is None:
             made = self._tables.table(spec)
             self.made.append(made)
-            kind = StagedOrderedTable if spec.ordered else _KINDS[spec.shape]
+            kind = BufferedOrderedTable if spec.ordered else _KINDS[spec.shape]
             table = self._buffered[spec.name] = kind(
                 made, spec.key_of(self.current), self.write_buffer
             )
@@ -469,7 +469,7 @@ class BufferedMapTable(BufferedTable):
         return len(mine.entries) - sum(entry is not MISSING for entry in there)
 
 
-class StagedOrderedTable(BufferedMapTable):
+class BufferedOrderedTable(BufferedMapTable):
     """Entries under user keys of bytes, which also answers `range`."""
 
     def range(
@@ -497,7 +497,7 @@ class StagedOrderedTable(BufferedMapTable):
         return [(each, found[each]) for each in sorted(found, reverse=backwards)[:limit]]
 
 
-class StagedListTable(BufferedMapTable):
+class BufferedListTable(BufferedMapTable):
     """Entries under positions, for each key.
 
     To find the next position, the whole list has to be read.  So `append` only collects elements,
@@ -586,5 +586,5 @@ def _position(item: tuple[int, Entry]) -> int:
 _KINDS: dict[Shape, type[BufferedTable]] = {
     Shape.SINGLE: BufferedSingleTable,
     Shape.MAP: BufferedMapTable,
-    Shape.LIST: StagedListTable,
+    Shape.LIST: BufferedListTable,
 }

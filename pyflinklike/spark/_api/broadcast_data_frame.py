@@ -23,7 +23,7 @@ from pyflinklike.functions.process_functions import (
     KeyedBroadcastProcessFunction,
 )
 from pyflinklike.spark._api.connected_data_frames import check_both_stream
-from pyflinklike.spark._api.inputs import SORT_TIME, InputOf, OneInput, TwoInputs
+from pyflinklike.spark._api.inputs import SORT_TIME, InputOf, InputPair, OneInput
 from pyflinklike.spark._api.query import apply_function
 from pyflinklike.spark._plan.event_time import has_watermark
 from pyflinklike.spark._plan.process_options import (
@@ -186,7 +186,7 @@ def _check_kind(function: Any, *, has_keys: bool) -> None:
 
 
 @attrs.frozen
-class FrameWithBroadcast(TwoInputs):
+class FrameWithBroadcast(InputPair):
     """An input, keyed or not, and as the second one a broadcast input."""
 
     @property

@@ -31,7 +31,7 @@ from pyflinklike.spark._wire.system_columns import (
 )
 from pyflinklike.types import TypeInformation
 
-__all__ = ["SORT_TIME", "Input", "InputOf", "OneInput", "TwoFrames", "TwoInputs"]
+__all__ = ["SORT_TIME", "Input", "InputOf", "InputPair", "OneInput", "TwoFrames"]
 
 SORT_TIME = "__time"
 """The column that sorts a batch of several inputs: the event time of each record in ms."""
@@ -168,7 +168,7 @@ InputOf = Callable[[ProcessOptions], OneInput]
 
 
 @attrs.frozen
-class TwoInputs(ABC):
+class InputPair(ABC):
     """The base of two DataFrames as one; the first input has the keys.
 
     Args:
@@ -265,12 +265,12 @@ class TwoInputs(ABC):
         )
 
 
-Input = OneInput | TwoInputs
+Input = OneInput | InputPair
 """The records that an operator processes."""
 
 
 @attrs.frozen
-class TwoFrames(TwoInputs):
+class TwoFrames(InputPair):
     """The records of two keyed DataFrames, with keys of the same type."""
 
     def key_names(self) -> tuple[str, ...]:
