@@ -28,6 +28,7 @@ from sides.floor import expected, in_process
 from workloads import WORKLOADS, RunningCount, Workload
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, Row, StateBackend, Types
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
@@ -36,7 +37,6 @@ from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import serve
 from pyflinklike.spark._wire.record_readers import RecordReader
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 BACKENDS: dict[str, Callable[[], StateBackend]] = {
     "heap": HashMapStateBackend,

@@ -25,8 +25,8 @@ from spark_run import ddl, session, stop
 from workloads import WORKLOADS
 
 from pyflinklike.spark._api import query as operators
-from pyflinklike.spark._host.packed_records import pack_records
-from pyflinklike.spark._host.streaming_host import apply_plan
+from pyflinklike.spark._api.query import pack_records
+from pyflinklike.spark._host.streaming_host import serve_payloads
 from pyflinklike.spark._plan.operator_plan import Plan
 
 _W1 = WORKLOADS["W1"]
@@ -47,26 +47,29 @@ class Steps:
         self.cuts: dict[str, Cut] = {
             "the input, with key groups": lambda df: self._keyed(df)[0],
             "pack": lambda df: pack_records(*self._keyed(df)),
-            "the state operator": lambda df: apply_plan(*self._keyed(df), None),
+            "the state operator": self._serve,
             "unpack": self._transform,
         }
 
     def _keyed(self, df: DataFrame) -> tuple[DataFrame, Plan]:
-        """What `process` hands to the streaming host."""
+        """Return the records and the plan that `process` packs."""
         handed: list[tuple[DataFrame, Plan]] = []
 
-        def host(keyed: DataFrame, plan: Plan, initial: Any) -> DataFrame:
+        def pack(keyed: DataFrame, plan: Plan) -> DataFrame:
             handed.append((keyed, plan))
-            return apply_plan(keyed, plan, initial)
+            return pack_records(keyed, plan)
 
         module: Any = operators
-        former = module.streaming_host
-        module.streaming_host = lambda: host
+        module.pack_records = pack
         try:
             self._transform(df)
         finally:
-            module.streaming_host = former
+            module.pack_records = pack_records
         return handed[0]
+
+    def _serve(self, df: DataFrame) -> DataFrame:
+        keyed, plan = self._keyed(df)
+        return serve_payloads(pack_records(keyed, plan), [plan])
 
 
 def seconds_of(spark: SparkSession, shape: Shape, cut: Cut) -> list[float]:

@@ -46,7 +46,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._changelog.key_group_state import KeyGroupState
-from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.log_storage import Head, InMemoryLogStorage
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
@@ -54,7 +54,6 @@ from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.spark import key_by
 from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 _LOAD = 250_000
 _DELETE = -1

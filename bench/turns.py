@@ -62,6 +62,7 @@ class Side:
 def answer(scale: float) -> None:
     """Measure each line that comes, with the `micro` of this process' checkout."""
     import micro
+    from workloads import WORKLOADS
 
     for line in sys.stdin:
         name, backend = line.strip().split("_")
@@ -70,7 +71,7 @@ def answer(scale: float) -> None:
         elif name == "cold":
             rounds = micro.cold(backend, int(100_000 * scale))
         else:
-            workload = micro.WORKLOADS[name]
+            workload = WORKLOADS[name]
             rounds = micro.operator_only(workload, backend, workload.shape.scaled(scale, 4))
         print(json.dumps(min(cpu for _, cpu in rounds)), flush=True)
 

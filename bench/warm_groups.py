@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import attrs
 
 from pyflinklike._changelog.key_group_state import KeyGroupState
-from pyflinklike.backends.heap.keyed_heap import WarmGroups, weight_of
+from pyflinklike.backends.heap.heap_backend import WarmGroups, weight_of
 
 _GROUPS, _PARTITIONS = 128, 2
 _BYTES = 1_000_000

@@ -22,12 +22,12 @@ from typing import Any
 from windowed import Count
 
 from pyflinklike import HashMapStateBackend, Row, Types
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.invokers import UserFunctionInvoker
 from pyflinklike._runtime.micro_batch import Records, serve
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.windows import (
     EventTimeSessionWindows,
     ProcessWindowFunction,

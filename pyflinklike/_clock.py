@@ -76,7 +76,7 @@ class Clock:
     @processing_time.setter
     def processing_time(self, processing_time: int) -> None:
         self._processing_time = processing_time
-        self._tell()
+        self._call_watchers()
 
     @property
     def watermark(self) -> int:
@@ -86,7 +86,7 @@ class Clock:
     @watermark.setter
     def watermark(self, watermark: int) -> None:
         self._watermark = watermark
-        self._tell()
+        self._call_watchers()
 
     def watch(self, moved: Callable[[], None]) -> None:
         """Call `moved` now, and whenever the host assigns one of the two times."""
@@ -95,7 +95,7 @@ class Clock:
         self._watchers.append(moved)
         moved()
 
-    def _tell(self) -> None:
+    def _call_watchers(self) -> None:
         for moved in self._watchers:
             moved()
 

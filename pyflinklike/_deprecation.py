@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyflinklike.errors import RefusedNameError
 
@@ -23,9 +23,6 @@ __all__ = [
     "refusal_of",
     "warn_once",
 ]
-
-C = TypeVar("C", bound=Callable[..., Any])
-F = TypeVar("F", bound=Callable[..., Any])
 
 JAVA: Final = "it is Java's, and a job here has no Java: leave it out"
 _OF_JAVA: Final = re.compile(r"_j_|_?(get_java|to_j|from_j)_|_?gateway$|get_transformer$")
@@ -44,7 +41,7 @@ _OF_INSIDE: Final = (
     "_values",
 )
 """Methods that PyFlink's types, environments and streams have for PyFlink itself."""
-_TOLD: Final[set[str]] = set()
+_SHOWN: Final[set[str]] = set()
 
 
 def is_of_java(name: str) -> bool:
@@ -69,11 +66,10 @@ class WithoutJava:
 
         def __getattr__(self, name: str) -> Any:
             if _OF_JAVA.match(name):
-                raise RefusedNameError(refusal_of(f"{type(self).__name__}.{name}", JAVA))
-            if name in _OF_INSIDE:
-                raise RefusedNameError(refusal_of(f"{type(self).__name__}.{name}", INSIDE))
-            if name in type(self)._refused:
-                reason = type(self)._refused[name]
+                reason = JAVA
+            else:
+                reason = INSIDE if name in _OF_INSIDE else type(self)._refused.get(name, "")
+            if reason:
                 raise RefusedNameError(refusal_of(f"{type(self).__name__}.{name}", reason))
             # Look again to get the original error: a property of the class may have raised it.
             return object.__getattribute__(self, name)
@@ -89,9 +85,9 @@ def warn_once(text: str, category: type[Warning] = UserWarning) -> None:
         text: The warning; the same text is shown only once.
         category: The class of the warning.
     """
-    if text in _TOLD:
+    if text in _SHOWN:
         return
-    _TOLD.add(text)
+    _SHOWN.add(text)
     frame = sys._getframe(1)
     # A user's line may lead here through many frames of ours, so `stacklevel` cannot be a constant.
     while frame.f_back is not None and _is_ours(frame):

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Doors: the packages that users import from, whatever modules lie behind them.
+"""Public modules: those that users import from, whatever modules define the names.
 
-`export_public` sets the `__module__` of a door's public classes and functions to the door, as trio does.  So
-tracebacks and `repr` show the name that a user knows.  A pickle finds a class by its module and name,
-so modules may move behind a door without breaking a pickle.
+`export_public` sets the `__module__` of a public class or function to its public module, as trio does.
+So tracebacks and `repr` show the name that a user knows.  A pickle finds a class by its module and
+name, so a class may move to another module of ours without breaking a pickle.
 
 Two functions of Python look into the module that `__module__` names.  `typing.get_type_hints` looks
-there for the names in the annotations of a class, so `export_public` resolves them first.  `inspect.getsource`
-looks there for the text of a class.  No door has that text, so it raises `OSError`, as for trio's
-classes; it still finds the text of functions and methods.
+there for the names in the annotations of a class, so `export_public` resolves them first.
+`inspect.getsource` looks there for the text of a class.  No public module has that text, so it raises
+`OSError`, as for trio's classes; it still finds the text of functions and methods.
 
-If a program imports a module of ours, Python imports the packages around it, and these may be doors.
-A worker of Spark needs few names of a door, but importing all of them took most of its start.  So some
-doors stay closed until somebody asks them for a name (`is_loading`).  A door does not open because another
-one does: that could happen in the middle of an import, of a module that both need.
+If a program imports a module of ours, Python imports the packages around it, and these may be public
+modules.  A worker of Spark needs few of their names, but importing all of them took most of its start.
+So some public modules stay unloaded until somebody asks them for a name (`is_loading`), and some names
+are loaded one by one (`lazily`).  A public module is not loaded because another one is: that could
+happen in the middle of an import, of a module that both need.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from typing import Any, Final, get_type_hints
 
 import attrs
 
-__all__ = ["DOORS", "export_public", "is_loading", "lazily"]
+__all__ = ["PUBLIC_MODULES", "export_public", "is_loading", "lazily"]
 
-DOORS: Final = frozenset(
+PUBLIC_MODULES: Final = frozenset(
     {
         "pyflinklike",
         "pyflinklike.aggregations",
@@ -58,78 +59,77 @@ DOORS: Final = frozenset(
         "pyflinklike.windows",
     }
 )
-"""All doors, by the names under which users import them."""
-
+"""All public modules, by the names under which users import them."""
 
 _asked: set[str] = set()
-"""The doors that began closed, and have opened since."""
+"""The modules that a first look-up of a name has loaded."""
 
 
-def is_loading(door: dict[str, Any]) -> bool:
-    """Return whether a door opens now: only then does it import its names.
+def is_loading(module: dict[str, Any]) -> bool:
+    """Return whether a public module is loaded now: only then does it import its names.
 
-    A door is closed when Python imports it, and opens when somebody asks it for a name.
+    Python's import of the module loads nothing.  The first look-up of a name loads everything.
 
     Args:
-        door: The `globals()` of the door's module.
+        module: The `globals()` of the module.
     """
-    name = door["__name__"]
+    name = module["__name__"]
     if name in _asked:
         return True
 
-    def open_and_return(wanted: str) -> Any:
-        # Python and its tools look for special attributes; that must not open a door.
-        if name not in _asked and not wanted.startswith("__"):
-            _asked.add(name)
-            importlib.reload(sys.modules[name])
-            if wanted in door:
-                return door[wanted]
-        msg = f"module {name!r} has no attribute {wanted!r}"
-        raise AttributeError(msg, name=wanted)
+    def load_and_return(wanted: str) -> Any:
+        # Python and its tools look for special attributes; that must not load a module.
+        if name in _asked or wanted.startswith("__"):
+            raise _no_attribute(name, wanted)
+        _asked.add(name)
+        return getattr(importlib.reload(sys.modules[name]), wanted)
 
-    # A door must not define this function itself: a type checker would think it has every name.
-    door["__getattr__"] = open_and_return
+    # A module must not define this function itself: a type checker would think it has every name.
+    module["__getattr__"] = load_and_return
     return False
 
 
-def lazily(door: dict[str, Any], **modules: str) -> None:
-    """Import some names of a door only when the door is asked for them.
+def lazily(module: dict[str, Any], **sources: str) -> None:
+    """Import some names of a public module only when it is asked for them.
 
     Args:
-        door: The module's `globals()`.
-        modules: The name of the module that defines each of them.
+        module: The `globals()` of the module.
+        sources: The name of the module that defines each of them.
     """
 
     def import_and_return(wanted: str) -> Any:
-        if wanted not in modules:
-            msg = f"module {door['__name__']!r} has no attribute {wanted!r}"
-            raise AttributeError(msg, name=wanted)
-        found = door[wanted] = getattr(importlib.import_module(modules[wanted]), wanted)
-        _export(found, door["__name__"])
+        if wanted not in sources:
+            raise _no_attribute(module["__name__"], wanted)
+        found = module[wanted] = getattr(importlib.import_module(sources[wanted]), wanted)
+        _export(found, module["__name__"])
         return found
 
-    # Not a function of the door's own: to a type checker such a door would have every name.
-    door["__getattr__"] = import_and_return
+    # Not a function of the module's own, as in `is_loading`.
+    module["__getattr__"] = import_and_return
 
 
-def export_public(door: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
-    """Make a door the module of its public names; call this last in the door's module.
+def _no_attribute(module: str, wanted: str) -> AttributeError:
+    return AttributeError(f"module {module!r} has no attribute {wanted!r}", name=wanted)
 
-    If another door has pinned a name before, the name keeps that door.
+
+def export_public(module: Mapping[str, Any], *hidden: Callable[..., Any]) -> None:
+    """Make a public module the module of its names; call this last in the module.
+
+    If another public module has exported a name before, the name keeps that module.
 
     Args:
-        door: The `globals()` of the door's module.
+        module: The `globals()` of the module.
         hidden: Functions and classes that are not public, but that pickles name.
     """
-    names = (*door["__all__"], *(each.__qualname__ for each in hidden))
+    names = (*module["__all__"], *(each.__qualname__ for each in hidden))
     for name in names:
-        if name in door:  # a closed door has few of its names
-            _export(door[name], door["__name__"])
+        if name in module:  # a module that is not loaded has few of its names
+            _export(module[name], module["__name__"])
 
 
-def _export(shown: Any, door: str) -> None:
-    """Pin a class with everything nested in it, or a function."""
-    if not isinstance(shown, (type, FunctionType)) or not _is_behind_a_door(shown.__module__):
+def _export(shown: Any, module: str) -> None:
+    """Set the module of a class with everything nested in it, or of a function."""
+    if not isinstance(shown, (type, FunctionType)) or not _is_private(shown.__module__):
         return
     if isinstance(shown, type):
         _resolve_annotations(shown)
@@ -139,12 +139,12 @@ def _export(shown: Any, door: str) -> None:
         for member in vars(shown).values():
             nested = getattr(member, "__func__", member)  # static and class methods
             if getattr(nested, "__qualname__", "").startswith(f"{shown.__qualname__}."):
-                _export(nested, door)
-    shown.__module__ = door
+                _export(nested, module)
+    shown.__module__ = module
 
 
-def _is_behind_a_door(module: str) -> bool:
-    return module.startswith("pyflinklike.") and module not in DOORS
+def _is_private(module: str) -> bool:
+    return module.startswith("pyflinklike.") and module not in PUBLIC_MODULES
 
 
 def _resolve_annotations(cls: type) -> None:

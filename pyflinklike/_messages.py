@@ -35,7 +35,7 @@ _MOST: Final = 2_000
 # Python refuses to write an int of more than 4,300 digits, which is some 14,000 bits.
 _BITS: Final = 4_096
 # Modules of __repr__ methods that show the names and values of all fields.
-_NAMED_TUPLES: Final = frozenset({"collections", "pyflinklike"})  # a Row's is pinned to its door
+_NAMED_TUPLES: Final = frozenset({"collections", "pyflinklike"})  # the public module of a Row
 
 _OWN_STATES: Final[dict[str, str]] = {}
 
@@ -113,15 +113,15 @@ def shown_traceback(error: BaseException, trace: TracebackType | None = None) ->
     """
 
     # `traceback` guards `__str__`, but reads attributes of a SyntaxError that the user may have set.
-    def tell(each: BaseException) -> str:
+    def show(each: BaseException) -> str:
         return "".join(traceback.format_exception(type(each), each, trace or each.__traceback__))
 
-    return _guarded(tell, error)
+    return _guarded(show, error)
 
 
-def _guarded(tell: Callable[[BaseException], str], error: BaseException) -> str:
+def _guarded(show: Callable[[BaseException], str], error: BaseException) -> str:
     try:
-        return as_utf8(tell(error))
+        return as_utf8(show(error))
     except Exception as failure:
         return f"<its message failed with {type(failure).__name__}>"
 

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import griffe
 
-from pyflinklike._exports import DOORS
+from pyflinklike._exports import PUBLIC_MODULES
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = "pyflinklike"
 _PUBLIC = (
-    *sorted(DOORS),
+    *sorted(PUBLIC_MODULES),
     "pyflinklike.conformance",
     "pyflinklike.testing.strategies",
 )

@@ -137,10 +137,10 @@ def spark(
     if request.config.getoption("--connect"):
         yield from _connect_session(tmp_path_factory)
         return
+    from demo.java_check import check_java
     from pyspark.sql import SparkSession
 
     from pyflinklike.errors import SparkSetupError
-    from pyflinklike.spark._plan.requirements import check_java
 
     try:
         check_java()

@@ -15,7 +15,7 @@ from spark_run import run
 from workloads import Workload
 
 from pyflinklike.spark._host.group_state_host import read_whole_numbers
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 
 if not HAS_TRANSFORM_WITH_STATE:
     # Imported in the workers, too: there PySpark 3.5 would fail with the PyArrow of today.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from demo import findings
 from demo.flights import read_days, write_days
+from demo.java_check import check_java
 from pyflinklike import HashMapStateBackend
 from pyflinklike.errors import PyflinklikeError
 
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(options: argparse.Namespace) -> int:
     try:
-        from pyflinklike.spark._plan.requirements import check_java
+        import pyspark  # noqa: F401
     except ImportError as missing:
         msg = f"the demo needs PySpark ({missing}); run: pip install '.[demo]'"
         raise ModuleNotFoundError(msg, name=missing.name) from missing

@@ -28,8 +28,8 @@ To learn the log, read the modules in this order:
 * `segment_chain`, `segments`, `entry_codec`, `arrow_message`: from the chain of segments down to
   the bytes of an entry; `damage`: how damaged bytes become errors.
 * `operator_record`: which operator the state belongs to, and which key groups there must be.
-* `checkpoint_logs`, `stored_table`, `snapshot_division`: reading logs without the program that
-  wrote them, for savepoints and for state as data.
+* `stored_table`, `snapshot_division`: reading logs without the program that wrote them, for
+  savepoints and for state as data.
 
 Flink's changelog backend has the same two forms, but there the log only bridges the time between
 two snapshots of the working state: see its [keyed backend](

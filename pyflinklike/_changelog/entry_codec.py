@@ -65,6 +65,7 @@ from pyflinklike.state.table import (
 from pyflinklike.types import TypeInformation, Types
 
 __all__ = [
+    "HAS_STAMPS",
     "MAX_POSITION",
     "are_positions",
     "decode_columns",
@@ -438,17 +439,19 @@ def _decode(
 ) -> TableChanges:
     columns = dict(zip(batch.schema.names, batch.columns))
     rows = batch.num_rows
-    operations = _operations(columns.get("operation"))
+    written = columns.get("operation")
+    operations = _operations(written)
     cleared = operations.count(CLEAR)
     keys = [GROUP_KEY] * rows if spec.per_group else _keys_of(columns, spec, key_type)
     user_keys: list[Any] = [None] * rows
     if spec.shape is not Shape.SINGLE:
-        column = _whole(columns["user_key"], cleared)
-        user_keys = (spec.user_key_type or LONG).from_arrow(column)
-    entries = _values(columns.get("value"), spec, operations, rows)
+        _refuse_nulls(columns["user_key"].slice(cleared))
+        user_keys = (spec.user_key_type or LONG).from_arrow(columns["user_key"])
+    entries = _values(columns.get("value"), spec, written, rows)
     stamps = [stamp] * rows
     if has_stamps(section):
-        stamps = _put(columns["stamp"], operations, optional=False).to_pylist()
+        _refuse_nulls(columns["stamp"], written)
+        stamps = columns["stamp"].to_pylist()
     # If TTL was switched off since, the stamps that were read are dropped here.
     if spec.paired:
         entries = list(zip(stamps, entries))
@@ -472,25 +475,31 @@ def _keys_of(columns: Mapping[str, Any], spec: TableSpec, key_type: TypeInformat
     Raises:
         ValueError: A key or namespace is null.
     """
-    keys = key_type.from_arrow(_whole(columns["key"], 0))
+    _refuse_nulls(columns["key"])
+    keys = key_type.from_arrow(columns["key"])
     if spec.namespace_type is None:
         return keys
-    return list(zip(keys, spec.namespace_type.from_arrow(_whole(columns["namespace"], 0))))
+    _refuse_nulls(columns["namespace"])
+    return list(zip(keys, spec.namespace_type.from_arrow(columns["namespace"])))
 
 
-def _values(column: Any, spec: TableSpec, operations: bytes, rows: int) -> list[Any]:
+def _values(column: Any, spec: TableSpec, operations: Any, rows: int) -> list[Any]:
     if spec.value_type is None:
         return [None] * rows
-    optional = spec.nullable or spec.value_type.accepts_none
-    values: list[Any] = spec.value_type.from_arrow(_put(column, operations, optional=optional))
-    return values
+    if not (spec.nullable or spec.value_type.accepts_none):
+        _refuse_nulls(column, operations)
+    return spec.value_type.from_arrow(column)
 
 
 def _operations(column: Any) -> bytes:
-    """Return the operation of each row; empty if all are puts."""
+    """Return the operation of each row; empty if all are puts.
+
+    Raises:
+        ValueError: An operation is of an unknown kind, or clears a key after others.
+    """
     if column is None or not len(column):
         return b""
-    _whole(column, 0)
+    _refuse_nulls(column)
     # An int8 column is one byte per row, so the buffer itself is the operations.  Cleared keys
     # must come first (`lstrip`), because backends clear before they put.
     operations = bytes(column.buffers()[1])[: len(column)]
@@ -500,28 +509,18 @@ def _operations(column: Any) -> bytes:
     return operations
 
 
-def _whole(column: Any, start: int) -> Any:
-    """Return the column; raise if a row from `start` on is null."""
-    if column.null_count and column.slice(start).null_count:
-        msg = "a key that is null"
+def _refuse_nulls(column: Any, operations: Any = None) -> None:
+    """Refuse nulls in rows that put a value; in all rows without a column of operations.
+
+    Raises:
+        ValueError: There is such a null.
+    """
+    if not column.null_count:
+        return
+    nulls = column.is_null()
+    if operations is None or pc.any(pc.and_(nulls, pc.equal(operations, PUT))).as_py():
+        msg = "a null in place of a key or value"
         raise ValueError(msg)
-    return column
-
-
-def _put(column: Any, operations: bytes, *, optional: bool) -> Any:
-    """Return the column; raise if a row that puts a value has a null which its type forbids."""
-    if column.null_count and not optional:
-        nulls = column.is_null().to_pylist()
-        if any(map(nulls.__getitem__, _puts(operations, len(column)))):
-            msg = "a value that is null"
-            raise ValueError(msg)
-    return column
-
-
-def _puts(operations: bytes, rows: int) -> Iterator[int]:
-    if not operations:
-        return iter(range(rows))
-    return (row for row, operation in enumerate(operations) if operation == PUT)
 
 
 # Columns of entries, written and read
@@ -600,29 +599,28 @@ def _decode_columns(
 ) -> ColumnChanges:
     columns = dict(zip(batch.schema.names, batch.columns))
     keys = columns["key"]
-    _refuse_nulls(keys, None)
+    _refuse_nulls(keys)
     if pa.types.is_binary(key_type.arrow_type):
         # Arrow sees encoded keys as any bytes, so only decoding checks them.
         key_type.from_arrow(keys)
-    operations = None
-    if "operation" in columns:
-        operations = _operation_column(columns["operation"])
+    written = columns.get("operation")
+    cleared = _operations(written).count(CLEAR)
     stamps = None
     if spec.paired:
-        stamps = _stamps(columns, operations, stamp) if has_stamps(section) else None
-        if stamps is None:
-            stamps = pa.array([stamp]).take(pa.nulls(len(keys), pa.int64()).fill_null(0)).to_numpy()
-    user_keys = None
-    if spec.shape is not Shape.SINGLE:
-        user_keys = _user_keys(columns["user_key"], spec, operations)
-    values = _value_columns(columns.get("value"), spec, operations, len(keys))
+        column = pa.nulls(len(keys), pa.int64())
+        if has_stamps(section):
+            column = columns["stamp"]
+            _refuse_nulls(column, written)
+        stamps = column.fill_null(stamp).to_numpy()
+    user_keys = columns.get("user_key")
+    if user_keys is not None:
+        rest = user_keys.slice(cleared)  # only a row that clears a key may have a null
+        _refuse_nulls(rest)
+        if spec.user_key_type is not None:
+            _check_range(rest, spec.user_key_type)
+    values = _value_columns(columns.get("value"), spec, written, len(keys))
+    operations = None if written is None else written.to_numpy()
     return ColumnChanges(spec, keys, values, stamps, operations, user_keys=user_keys)
-
-
-def _stamps(columns: dict[str, Any], operations: Any, stamp: int) -> Any:
-    column = columns["stamp"]
-    _refuse_nulls(column, operations)
-    return column.fill_null(stamp).to_numpy()
 
 
 def _value_columns(column: Any, spec: TableSpec, operations: Any, rows: int) -> Any:
@@ -631,21 +629,6 @@ def _value_columns(column: Any, spec: TableSpec, operations: Any, rows: int) -> 
     if not (spec.nullable or spec.value_type.accepts_none):
         _refuse_nulls(column, operations)
     _check_range(column, spec.value_type)
-    return column
-
-
-def _user_keys(column: Any, spec: TableSpec, operations: Any) -> Any:
-    """Return the user keys of rows; only a row that clears a key may have a null.
-
-    Raises:
-        ValueError: Another row has a null, or a user key is out of its type's range.
-    """
-    rest = column
-    if operations is not None:
-        rest = column.slice(int((operations == CLEAR).sum()))
-    _refuse_nulls(rest, None)
-    if spec.user_key_type is not None:
-        _check_range(rest, spec.user_key_type)
     return column
 
 
@@ -668,35 +651,4 @@ def _check_range(column: Any, type_info: TypeInformation) -> None:
     found = pc.min_max(column.cast(_WHOLE[kind])).as_py()
     if found["min"] is not None and not ends[0] <= found["min"] <= found["max"] <= ends[1]:
         msg = f"a time that is not in the years 1 to 9999: {kind}"
-        raise ValueError(msg)
-
-
-def _operation_column(column: Any) -> Any:
-    """Return the operation of each row.
-
-    Raises:
-        ValueError: An operation is of an unknown kind, or clears a key after others.
-    """
-    _refuse_nulls(column, None)
-    operations = column.to_numpy()
-    if len(operations) and not PUT <= operations.min() <= operations.max() <= CLEAR:
-        msg = "operations of an unknown kind"
-        raise ValueError(msg)
-    if (operations[int((operations == CLEAR).sum()) :] == CLEAR).any():
-        msg = "operations that clear a key after others"
-        raise ValueError(msg)
-    return operations
-
-
-def _refuse_nulls(column: Any, operations: Any) -> None:
-    """Refuse nulls in rows that put a value.
-
-    Raises:
-        ValueError: A row that puts a value has a null.
-    """
-    if not column.null_count:
-        return
-    nulls = column.is_null().to_numpy(zero_copy_only=False)
-    if operations is None or (nulls & (operations == PUT)).any():
-        msg = "a null in place of a value"
         raise ValueError(msg)

@@ -4,6 +4,10 @@
 It may be stale: another worker may have served the group since.  So the log compares its nonce with
 the head's, and brings it up to date (`pyflinklike._changelog.key_group_log`).
 
+The timers are an index (`TimerHeap`) over the table that stores them, so that the next timer is found
+without a scan.  The table is the truth: the log and savepoints know only it, and the heap is built from
+it when a key group is loaded.
+
 `KeyedStateBackend` has the methods of a backend that the log and the runtime call.  States see only
 `pyflinklike.state.table.Tables` of it.  The implementation of both is
 `pyflinklike.backends.state_backend.KeyedBackend`.
@@ -11,7 +15,7 @@ the head's, and brings it up to date (`pyflinklike._changelog.key_group_log`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,10 +25,17 @@ from pyflinklike._changelog.entry_codec import entries_in
 from pyflinklike._changelog.segments import Declaration, Section, Segment
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.state.table import RESERVED_PREFIX, Changes, Tables, TableSpec
-from pyflinklike.state.timer_agenda import TimerHeap
+from pyflinklike.state.table import RESERVED_PREFIX, Changes, Shape, Tables, TableSpec
+from pyflinklike.types import TypeInformation, Types
 
-__all__ = ["KeyGroupState", "KeyedStateBackend", "LocalStateBackend"]
+__all__ = [
+    "KeyGroupState",
+    "KeyedStateBackend",
+    "LocalStateBackend",
+    "TimerHeap",
+    "timers_spec",
+    "timers_table",
+]
 
 
 @attrs.define
@@ -155,3 +166,59 @@ class LocalStateBackend(KeyedStateBackend, Protocol):
 
     def discard(self) -> None:
         """Close the backend, and delete its data."""
+
+
+# Timers
+
+
+_IDLE_TIMES = 256
+
+
+def timers_table(domain: TimeDomain) -> str:
+    """Return the name of the table that keeps a domain's timers."""
+    return f"{RESERVED_PREFIX}{domain.name.lower()}_timers"
+
+
+def timers_spec(domain: TimeDomain, namespace_type: TypeInformation | None = None) -> TableSpec:
+    """Declare the table that keeps a domain's timers, under their times.
+
+    Args:
+        domain: The kind of time.
+        namespace_type: Type of the namespaces, if timers belong to a key and a namespace.
+    """
+    return TableSpec(
+        timers_table(domain),
+        Shape.MAP,
+        "timers",
+        user_key_type=Types.LONG(),
+        namespace_type=namespace_type,
+    )
+
+
+@attrs.define
+class TimerHeap:
+    """The timers of one key group by their time.
+
+    Args:
+        keys_at: For each time in ms, the keys that have a timer then.  Times without keys are left
+            out.
+        times: A binary heap of these times.  It may also have times without timers, since deleting
+            from the middle of a heap is slow.
+    """
+
+    keys_at: dict[int, dict[Hashable, None]] = attrs.field(factory=dict)
+    times: list[int] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, timers: Iterable[tuple[Hashable, int, Any]]) -> TimerHeap:
+        """Build the heap from a scan of the timers' table."""
+        keys_at: dict[int, dict[Hashable, None]] = {}
+        for key, timestamp, _ in timers:
+            keys_at.setdefault(timestamp, {})[key] = None
+        # A sorted list is a heap.
+        return cls(keys_at, sorted(keys_at))
+
+    def drop_idle_times(self) -> None:
+        """Forget times without timers if they are the majority, or far times would pile up."""
+        if len(self.times) > 2 * len(self.keys_at) + _IDLE_TIMES:
+            self.times[:] = sorted(self.keys_at)

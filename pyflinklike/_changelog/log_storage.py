@@ -10,6 +10,9 @@ has a negative number:
                                -5 and below: watermarks of reassigned timestamps
 
 The host must change head and segments in one transaction: `key_group_log` relies on that.
+
+`InMemoryLogStorage` is for tests of hosts and backends.  A copy serves as a host's transaction: commit
+into `store.copy()`, and go on with the copy if the transaction succeeds, or with the original if it fails.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from typing import NamedTuple, Protocol
 import attrs
 
 from pyflinklike._changelog.damage import decoding
-from pyflinklike._changelog.segments import FORMAT_VERSION, check_version
+from pyflinklike._changelog.entry_codec import entries_in
+from pyflinklike._changelog.segment_chain import sections_of
+from pyflinklike._changelog.segments import FORMAT_VERSION, check_version, read_segment
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike.errors import CorruptStateError
 
@@ -31,11 +36,12 @@ __all__ = [
     "NO_LETTERS",
     "NO_TIMES",
     "WATERMARK_AT",
+    "BlobStorage",
     "Head",
     "HeadTimes",
+    "InMemoryLogStorage",
     "LetterCounts",
     "LogStorage",
-    "WatermarkStorage",
     "exchange_watermark",
     "raise_watermark",
 ]
@@ -196,7 +202,17 @@ NO_TIMES = HeadTimes()
 """For a host that calls no key group without records."""
 
 
-class LogStorage(Protocol):
+class BlobStorage(Protocol):
+    """A host's storage for blobs under numbers: an operator's record and registry, or watermarks."""
+
+    def read_segment(self, sequence: int) -> bytes | None:
+        """Return the blob under a number, or None if it is missing."""
+
+    def write_segment(self, sequence: int, blob: bytes) -> None:
+        """Store a blob under a number; a segment is new, and others may replace a former one."""
+
+
+class LogStorage(BlobStorage, Protocol):
     """A host's storage for the durable form of the key group that is being worked on."""
 
     def read_head(self, where: str) -> Head | None:
@@ -208,12 +224,6 @@ class LogStorage(Protocol):
 
     def write_head(self, head: Head) -> None:
         """Replace the head."""
-
-    def read_segment(self, sequence: int) -> bytes | None:
-        """Return a segment, or None if it is missing."""
-
-    def write_segment(self, sequence: int, blob: bytes) -> None:
-        """Add a segment."""
 
     def clear_segments(self) -> None:
         """Remove every segment."""
@@ -227,17 +237,7 @@ WATERMARK_AT = -4
 _STORED = struct.Struct("<qI")
 
 
-class WatermarkStorage(Protocol):
-    """A host's storage for the watermark."""
-
-    def read_segment(self, sequence: int) -> bytes | None:
-        """Return the blob under a number, or None."""
-
-    def write_segment(self, sequence: int, blob: bytes) -> None:
-        """Store a blob under a number."""
-
-
-def exchange_watermark(storage: WatermarkStorage, watermark: int, where: str) -> int:
+def exchange_watermark(storage: BlobStorage, watermark: int, where: str) -> int:
     """Store a watermark and return the one that it replaces, in ms.
 
     If no watermark is stored, the result is `MIN_WATERMARK`: a query that begins anew, from a
@@ -259,7 +259,7 @@ def exchange_watermark(storage: WatermarkStorage, watermark: int, where: str) ->
 
 
 def raise_watermark(
-    storage: WatermarkStorage, watermark: int, position: int, where: str
+    storage: BlobStorage, watermark: int, position: int, where: str
 ) -> tuple[int, int]:
     """Store a watermark that never goes back; return the former and the present one, in ms.
 
@@ -291,3 +291,75 @@ def _read(blob: bytes, where: str) -> int:
             return watermark
     msg = f"{where}: the former watermark must be the 12 bytes that were written, got {blob[:99]!r}"
     raise CorruptStateError(f"{msg}; go back to a checkpoint")
+
+
+# In memory, for tests of hosts and backends
+
+
+@attrs.define
+class InMemoryLogStorage:
+    """A `LogStorage` of one key group.
+
+    Args:
+        head: The head of the group; None if the group has no state.
+        segments: The bytes of each segment, by sequence number.
+    """
+
+    head: Head | None = None
+    segments: dict[int, bytes] = attrs.field(factory=dict)
+
+    @classmethod
+    def of_snapshot(cls, snapshot: bytes, max_parallelism: int) -> InMemoryLogStorage:
+        """Make the log of a key group that begins with a snapshot.
+
+        Args:
+            snapshot: One segment that needs no other one; `snapshot` of a harness returns such
+                bytes.
+            max_parallelism: The number of key groups.
+
+        Raises:
+            CorruptStateError: The snapshot is damaged.
+        """
+        segment = read_segment(snapshot, "snapshot")
+        entries = entries_in(sections_of([segment], "snapshot"))
+        head = Head(
+            segment.nonce,
+            next_sequence=1,
+            first_sequence=0,
+            log_bytes=len(snapshot),
+            log_entries=entries,
+            snapshot_bytes=len(snapshot),
+            snapshot_entries=entries,
+            max_parallelism=max_parallelism,
+        )
+        return cls(head, {0: snapshot})
+
+    def read_head(self, where: str) -> Head | None:  # noqa: ARG002
+        """Return the head, or None if the group has no state."""
+        return self.head
+
+    def write_head(self, head: Head) -> None:
+        """Replace the head."""
+        self.head = head
+
+    def read_segment(self, sequence: int) -> bytes | None:
+        """Return one segment, or None if it is missing."""
+        return self.segments.get(sequence)
+
+    def write_segment(self, sequence: int, blob: bytes) -> None:
+        """Add a segment."""
+        self.segments[sequence] = blob
+
+    def clear_segments(self) -> None:
+        """Remove every segment."""
+        self.segments.clear()
+
+    def copy(self) -> InMemoryLogStorage:
+        """Return a store of the same contents; later changes of one do not show in the other."""
+        # Heads and blobs are immutable, so a flat copy is enough.
+        return InMemoryLogStorage(self.head, dict(self.segments))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(map(len, self.segments.values()))

@@ -27,10 +27,11 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
+from pyflinklike._changelog.log_storage import BlobStorage
 from pyflinklike._changelog.segments import (
     FORMAT_VERSION,
     Declaration,
@@ -45,7 +46,6 @@ __all__ = [
     "KeyGroupRegistry",
     "OperatorIdentity",
     "OperatorRecord",
-    "RecordStorage",
     "is_of_state",
     "register_key_groups",
 ]
@@ -232,18 +232,8 @@ def _few(groups: list[int]) -> str:
     return f"{shown}, ..." if len(groups) > _SHOWN else shown
 
 
-class RecordStorage(Protocol):
-    """A host's storage for the record and the registry of an operator."""
-
-    def read_segment(self, sequence: int) -> bytes | None:
-        """Return the blob under a number, or None."""
-
-    def write_segment(self, sequence: int, blob: bytes) -> None:
-        """Store a blob under a number."""
-
-
 def register_key_groups(
-    storage: RecordStorage,
+    storage: BlobStorage,
     record: OperatorRecord,
     groups: Iterable[int],
     time: int,
@@ -286,7 +276,7 @@ def register_key_groups(
 
 
 def _write_record(
-    storage: RecordStorage,
+    storage: BlobStorage,
     record: OperatorRecord,
     where: str,
     before: tuple[KeyGroupRegistry, int] | None = None,

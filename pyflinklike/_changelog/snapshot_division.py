@@ -25,12 +25,12 @@ import pyarrow.compute as pc
 
 from pyflinklike._changelog.damage import decoding
 from pyflinklike._changelog.entry_codec import divide_batch, encode_batch
+from pyflinklike._changelog.key_group_state import timers_table
 from pyflinklike._changelog.segment_chain import refusal_of_shared, sections_of, snapshots
 from pyflinklike._changelog.segments import MAX_BYTES, SEGMENT_BYTES, Declaration, Section, Segment
 from pyflinklike._changelog.stored_table import StoredTable, codes_of, replay
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import IncompatibleStateError, StateValueError
-from pyflinklike.state.timer_agenda import timers_table
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.key_codec import ANY_KEY
 

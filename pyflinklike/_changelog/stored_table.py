@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike._changelog.damage import decoding
-from pyflinklike._changelog.entry_codec import read_batch
+from pyflinklike._changelog.entry_codec import HAS_STAMPS, read_batch, schema_of
 from pyflinklike._changelog.segments import Declaration, Section
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.state.table import CLEAR, DELETE, PUT, Shape, TableSpec
@@ -82,17 +82,7 @@ class StoredTable:
     @property
     def schema(self) -> pa.Schema:
         """The columns of entries: key, namespace, user_key and value if the table has them; stamp."""
-        spec, fields = self.spec, []
-        if not spec.per_group:
-            fields.append(pa.field("key", self.key_type.arrow_type))
-        if spec.namespace_type is not None:
-            fields.append(pa.field("namespace", spec.namespace_type.arrow_type))
-        if spec.shape is not Shape.SINGLE:
-            user_key = spec.user_key_type or Types.LONG()
-            fields.append(pa.field("user_key", user_key.arrow_type))
-        if spec.value_type is not None:
-            fields.append(pa.field("value", spec.value_type.arrow_type))
-        return pa.schema([*fields, pa.field("stamp", pa.int64())])
+        return schema_of(self.spec, self.key_type, HAS_STAMPS)
 
     def read(self, sections: Iterable[Section], where: str) -> pa.Table:
         """Read all rows of sections of the table in order, with the `operation` of each.

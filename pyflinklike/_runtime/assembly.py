@@ -128,8 +128,8 @@ class OperatorAssembly:
         self.assembled: dict[str, Assembled] = {}
         self.extensions: list[Extension] = []
         self.backend = self._make_backend()
-        self.staged = self._make_staged()
-        self.tables: Tables = self.staged or self.backend
+        self.buffered = self._make_buffered()
+        self.tables: Tables = self.buffered or self.backend
         self.timers = self._make_timers()
         self.cleanup = StateCleanup(self.assembled, self.clock, self.extensions)
         self.group = self._make_group()
@@ -170,13 +170,13 @@ class OperatorAssembly:
             raise DeclarationValueError(msg)
         return backend
 
-    def _make_staged(self) -> BufferedTables | None:
+    def _make_buffered(self) -> BufferedTables | None:
         # A failed call must leave no trace, so its writes wait in a buffer.  Without dead letters a
         # failed call fails the query, and writes go to the backend at once.
         return None if self.declared.on_error is None else BufferedTables(self.backend)
 
     def _make_timers(self) -> Any:
-        make_queue = TimerQueue if self.staged is None else UndoableTimerQueue
+        make_queue = TimerQueue if self.buffered is None else UndoableTimerQueue
         event_timers, processing_timers = (
             make_queue(domain, self.backend, self.namespace_type)
             for domain in (TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME)
@@ -234,25 +234,25 @@ class OperatorAssembly:
             # A call for a batch of records has no single time, so its context lacks the method.
             timestamp=getattr(self.context, "timestamp", lambda: None),
             position=self.group.position,
-            write_buffer=None if self.staged is None else self.staged.write_buffer,
+            write_buffer=None if self.buffered is None else self.buffered.write_buffer,
         )
 
     # Calls
 
     def _make_guard(self) -> DeadLetterWriter | None:
         """Make the part that turns failed calls into dead letters; None if they fail the query."""
-        on_error, staged = self.declared.on_error, self.staged
-        if on_error is None or staged is None:
+        on_error, buffered = self.declared.on_error, self.buffered
+        if on_error is None or buffered is None:
             return None
         queues, failure_snapshots = self.timers.queues, None
         if on_error.snapshot_bytes:
             writer = self._make_failure_snapshot_writer(on_error.snapshot_bytes)
             failure_snapshots = FailureSnapshotMaker(
-                writer, staged, queues, self.declared.allow_pickle
+                writer, buffered, queues, self.declared.allow_pickle
             )
         guard = FailureIsolation(
             on_error,
-            staged.write_buffer,
+            buffered.write_buffer,
             queues,
             self.outputs,
             self.clock,

@@ -262,11 +262,13 @@ class KeyedReadContext(ClockReadings, CallContext, KeyedBroadcastProcessFunction
         return self._broadcast.to_read(state_descriptor)
 
 
-class UnkeyedReadContext(ClockReadings, BaseBroadcastProcessFunction.ReadOnlyContext):
-    """The context of a call of a function without keys."""
+class _UnkeyedContext(ClockReadings):
+    """The time of the element, for calls without a key.
 
-    domain: TimeDomain | None = None
-    fired_at: int | None = None
+    Args:
+        clock: The clock of the operator.
+        broadcast: The broadcast states of the operator.
+    """
 
     def __init__(self, clock: Clock, broadcast: BroadcastStates) -> None:
         self._clock = clock
@@ -276,6 +278,13 @@ class UnkeyedReadContext(ClockReadings, BaseBroadcastProcessFunction.ReadOnlyCon
         """Return the event time of the element in ms, or None."""
         return self._clock.timestamp
 
+
+class UnkeyedReadContext(_UnkeyedContext, BaseBroadcastProcessFunction.ReadOnlyContext):
+    """The context of a call of a function without keys."""
+
+    domain: TimeDomain | None = None
+    fired_at: int | None = None
+
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]
     ) -> ReadOnlyBroadcastState[K, V]:
@@ -283,7 +292,7 @@ class UnkeyedReadContext(ClockReadings, BaseBroadcastProcessFunction.ReadOnlyCon
         return self._broadcast.to_read(state_descriptor)
 
 
-class BroadcastSideContext(ClockReadings, KeyedBroadcastProcessFunction.Context):
+class BroadcastSideContext(_UnkeyedContext, KeyedBroadcastProcessFunction.Context):
     """The context of a call of `process_broadcast_element`.
 
     Args:
@@ -293,13 +302,8 @@ class BroadcastSideContext(ClockReadings, KeyedBroadcastProcessFunction.Context)
     """
 
     def __init__(self, clock: Clock, broadcast: BroadcastStates, apply: Apply | None) -> None:
-        self._clock = clock
-        self._broadcast = broadcast
+        super().__init__(clock, broadcast)
         self._apply = apply
-
-    def timestamp(self) -> int | None:
-        """Return the event time of the element in ms, or None."""
-        return self._clock.timestamp
 
     def get_broadcast_state(
         self, state_descriptor: MapStateDescriptor[K, V]

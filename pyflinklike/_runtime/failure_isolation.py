@@ -39,7 +39,7 @@ from pyflinklike.errors import (
 from pyflinklike.functions.dead_letters import FEW, LETTER_FIELDS, DeadLetters
 from pyflinklike.functions.metric_group import MetricGroup, MetricMarks
 from pyflinklike.state.current_key import NO_NAMESPACE
-from pyflinklike.state.write_buffer import StageMark, WriteBuffer
+from pyflinklike.state.write_buffer import BufferMark, WriteBuffer
 from pyflinklike.types.row import row_class
 
 __all__ = ["DeadLetterWriter", "FailureIsolation", "is_of_a_record"]
@@ -214,7 +214,7 @@ class CallMark(NamedTuple):
         namespace: The namespace that was current.
     """
 
-    write_buffer: StageMark
+    write_buffer: BufferMark
     timers: tuple[int, ...]
     main: int
     side: Mapping[str, int]

@@ -291,13 +291,13 @@ class FailureSnapshotMaker:
 
     Args:
         writer: Writes a call with its tables as bytes.
-        staged: The tables of states and stores.
+        buffered: The tables of states and stores.
         queues: The timers of both domains.
         allow_pickle: Whether an element may be pickled.
     """
 
     _writer: FailureSnapshotWriter
-    _staged: BufferedTables
+    _buffered: BufferedTables
     _queues: Sequence[UndoableTimerQueue]
     _allow_pickle: bool
 
@@ -307,13 +307,13 @@ class FailureSnapshotMaker:
         Returns:
             None if the element or an entry cannot be written, or if both together are too large.
         """
-        most, current = self._writer.most, self._staged.current
+        most, current = self._writer.most, self._buffered.current
         form, element = self._element(called)
         if len(element) > most:
             return None
         former, tables = (current.key, current.namespace), []
         try:
-            for table in (*self._staged.made, *(each.table for each in self._queues)):
+            for table in (*self._buffered.made, *(each.table for each in self._queues)):
                 # An entry takes at least one byte, so this many entries are too large in any case.
                 rows = list(islice(self._rows(table, called), most + 1))
                 most -= len(rows)
@@ -361,7 +361,7 @@ class FailureSnapshotMaker:
             keyed: Any = table.scan()
             rows: Any = (each for each in keyed if each[0][0] == key)
         else:
-            self._staged.current.key = key
+            self._buffered.current.key = key
             rows = ((key, *item) for item in table.items())
         if spec.name.startswith(RESERVED_PREFIX):
             rows = sorted(rows, key=lambda row: row[1])

@@ -59,7 +59,7 @@ from pyflinklike.state.current_key import NO_KEY
 from pyflinklike.state.state_assembly import Assembled
 from pyflinklike.state.table import TableChanges, TableSpec
 from pyflinklike.state.ttl_config import CLOCK_OF_TTL, StateTtlConfig
-from pyflinklike.state.ttl_rules import TtlRules
+from pyflinklike.state.ttl_table import TtlRules
 from pyflinklike.types.pickled_type import check_pickled
 
 __all__ = [

@@ -38,6 +38,7 @@ from heapq import heappop, heappush
 from itertools import chain
 from typing import Any, Protocol
 
+from pyflinklike._changelog.key_group_state import TimerHeap, timers_spec
 from pyflinklike._checks import is_int, is_int64, warn_of_seconds
 from pyflinklike._clock import Clock, TimeDomain
 from pyflinklike._messages import short_repr
@@ -45,7 +46,6 @@ from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionEr
 from pyflinklike.functions.contexts import NamespacedTimerService
 from pyflinklike.state.current_key import NamespacedKey
 from pyflinklike.state.table import Tables
-from pyflinklike.state.timer_agenda import TimerHeap, timers_spec
 from pyflinklike.types import TypeInformation
 
 __all__ = [

@@ -19,7 +19,7 @@ from types import FrameType, FunctionType, MethodType
 from typing import Any, Final
 
 from pyflinklike._messages import as_utf8, whole_message
-from pyflinklike.functions.code_slips import overwritten_states
+from pyflinklike.functions.code_search import overwritten_states
 from pyflinklike.functions.contexts import KeyedStateStore, RuntimeContext, TimerService
 from pyflinklike.functions.process_functions import (
     OPERATOR_STATE_METHODS,

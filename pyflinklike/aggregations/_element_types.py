@@ -22,7 +22,7 @@ from pyflinklike.errors import DeclarationValueError, StateValueError
 from pyflinklike.spark._wire.schema import arrow_type, ddl_type
 from pyflinklike.types import RowTypeInfo, TypeInformation, Types
 from pyflinklike.types.arrow_rows import to_python
-from pyflinklike.types.column_types import StoredColumnTypeInfo
+from pyflinklike.types.catalog import StoredColumnTypeInfo
 from pyflinklike.types.conversions import Writer, type_of_column, writer_of
 from pyflinklike.types.row import row_class
 from pyflinklike.types.time_types import LocalTimeTypeInfo

@@ -13,7 +13,7 @@ from pyflinklike._changelog.key_group_state import (
 )
 from pyflinklike._exports import export_public
 from pyflinklike.backends.heap.dict_tables import HeapTableData
-from pyflinklike.backends.heap.ordered_table import new_table
+from pyflinklike.backends.heap.ordered_tables import new_table
 from pyflinklike.backends.state_backend import KeyedBackend, LoggedTable, StateBackend
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import OrderedTable, Shape, Table, TableChanges, TableSpec

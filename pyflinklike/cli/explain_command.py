@@ -27,7 +27,7 @@ from pyflinklike.cli.cells import iso, length
 from pyflinklike.cli.command import Look, command
 from pyflinklike.errors import DeclarationValueError, IncompatibleStateError, UnknownStateError
 from pyflinklike.state.fold_functions import Function
-from pyflinklike.state.ttl_rules import horizon_at
+from pyflinklike.state.ttl_table import horizon_at
 from pyflinklike.state_processor._logs.state_infos import declaration_of
 from pyflinklike.types.catalog import type_of
 
@@ -262,7 +262,7 @@ def _timers_outcome(
         counts: The number of registered timers, by domain.
         is_fixed: Whether the time mode cannot change, as in a checkpoint.
     """
-    from pyflinklike.spark._plan.timer_use import uses_processing_timers
+    from pyflinklike.functions.code_search import uses_processing_timers
 
     uid, many = record.identity.name, counts.get("processing_time", 0)
     uses, had = uses_processing_timers(function), record.time_mode == "ProcessingTime"

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyflinklike._messages import short_repr, shown_traceback, whole_message
-from pyflinklike._runtime.failure_snapshot import BATCHES, FailedCall
+from pyflinklike._runtime.failure_snapshot import BATCHES, FailedCall, read_failure_snapshot
 from pyflinklike.cli.cells import iso
 from pyflinklike.cli.command import Look, command, limit_option
 from pyflinklike.cli.explain_command import import_function
@@ -28,8 +28,9 @@ from pyflinklike.errors import CorruptStateError, DeclarationValueError
 from pyflinklike.functions.dead_letters import LETTER_FIELDS
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness, KeyedTwoInputHarness
-from pyflinklike.testing.operator_harness import OperatorHarness, read_failure
+from pyflinklike.testing.operator_harness import OperatorHarness
 from pyflinklike.types.catalog import type_of
+from pyflinklike.types.pickled_type import pickle_allowed
 
 _FIELDS = [name for name, _ in LETTER_FIELDS]
 _SHORT = ("index", "operator", "call", "subject", "timestamp", "batch", "error", "raised_at")
@@ -87,7 +88,9 @@ def _list(look: Look, letters: list[dict[str, Any]], limit: int) -> int:
 
 
 def _replay(look: Look, letter: dict[str, Any], address: str, *, allow_pickle: bool) -> int:
-    failed = read_failure(letter["failure_snapshot"], allow_pickle=allow_pickle)
+    failed = read_failure_snapshot(
+        letter["failure_snapshot"], allow_pickle=pickle_allowed(allow_pickle)
+    )
     function = import_function(address, "--replay")
     look.printer.note(f"{letter['operator']}: {letter['call']} of {letter['subject']}")
     with _harness(

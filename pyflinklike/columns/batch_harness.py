@@ -22,7 +22,6 @@ from pyflinklike.testing.operator_harness import (
     HarnessSettings,
     OperatorHarness,
     check_time,
-    read_failure,
     settings_of_failure,
     with_options,
 )
@@ -84,11 +83,9 @@ class KeyedBatchHarness(OperatorHarness):
         It works as `KeyedProcessHarness.of_failure` does.  The letter names the key columns, and
         `event_time` is the column of event times of further records.
         """
-        failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
-        options = settings_of_failure(
-            failed, state_backend, job_parameters, allow_pickle=allow_pickle
-        )
-        names = tuple(name for name, _ in failed.facts.key_columns) or ("key",)
+        options = settings_of_failure(failure_snapshot, state_backend, job_parameters, allow_pickle)
+        assert options.failed is not None
+        names = tuple(name for name, _ in options.failed.facts.key_columns) or ("key",)
         made = cls.__new__(cls)
         OperatorHarness.__init__(made, function, options, key_columns=names)
         made._read_by(names, event_time)

@@ -22,8 +22,7 @@ import pyarrow as pa
 
 from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._clock import Clock
-from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.heap.keyed_heap import HeapKeyedStateBackend
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend, HeapKeyedStateBackend
 from pyflinklike.columns.key_index import EntryIndex, KeyIndex
 from pyflinklike.columns.vectors import NoVector, Vector, grown, vector_of
 from pyflinklike.errors import DeclarationValueError, StateAccessError
@@ -39,7 +38,7 @@ from pyflinklike.state.table import (
     TableSpec,
 )
 from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.state.ttl_rules import TtlRules
+from pyflinklike.state.ttl_table import TtlRules
 
 __all__ = [
     "BatchRows",

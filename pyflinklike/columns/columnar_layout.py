@@ -16,8 +16,7 @@ from pyflinklike.columns.columnar_records import ColumnReader
 from pyflinklike.columns.keyed_batch import KeyReader, frozen_keys
 from pyflinklike.errors import OutputError, StateValueError
 from pyflinklike.spark._plan.operator_plan import Plan
-from pyflinklike.spark._wire.arrow_encoder import check_nulls
-from pyflinklike.spark._wire.output_layout import OutputLayout
+from pyflinklike.spark._wire.output_layout import OutputLayout, check_nulls
 from pyflinklike.spark._wire.record_readers import RecordReader
 from pyflinklike.spark._wire.schema import InstantKeyTypeInfo, arrow_schema
 from pyflinklike.types.conversions import cast_column

@@ -95,7 +95,7 @@ class ColumnarAssembly(OperatorAssembly):
         most, owner = check_columnar(backend).max_warm_bytes, self.declared.owner
         return ColumnarStateBackend(self.current, owner, most, key_type.arrow_type)
 
-    def _make_staged(self) -> None:
+    def _make_buffered(self) -> None:
         return None  # the backend undoes calls by itself
 
     def _make_timers(self) -> KeyedColumnTimerService:

@@ -19,6 +19,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from pyflinklike._changelog.key_group_state import TimerHeap, timers_spec
 from pyflinklike._checks import warn_of_seconds
 from pyflinklike._clock import MAX_WATERMARK, Clock, TimeDomain
 from pyflinklike._runtime.call_contexts import ClockReadings
@@ -27,7 +28,6 @@ from pyflinklike.columns.column_tables import BatchRows, MapTable
 from pyflinklike.columns.keyed_batch_function import ColumnTimerService
 from pyflinklike.columns.value_columns import check_codes, check_mask, plain_array
 from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
-from pyflinklike.state.timer_agenda import TimerHeap, timers_spec
 
 __all__ = ["ColumnTimerQueue", "KeyedColumnTimerService"]
 

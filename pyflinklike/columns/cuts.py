@@ -22,6 +22,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._checks import lacking
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike._runtime.assembly import OperatorDeclaration
@@ -36,7 +37,6 @@ from pyflinklike.columns.keyed_batch import KeyReader, frozen_keys
 from pyflinklike.columns.keyed_batch_function import KeyedBatchFunction
 from pyflinklike.functions.process_functions import KeyedProcessFunction
 from pyflinklike.state.table import ColumnChanges, Shape
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import to_python, to_rows
 from pyflinklike.types.key_codec import AnyKeyTypeInfo

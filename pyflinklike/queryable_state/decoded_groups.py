@@ -23,19 +23,17 @@ import pyarrow.compute as pc
 
 from pyflinklike._changelog.entry_codec import encode_batch, read_batch
 from pyflinklike._changelog.key_group_log import KeyGroupLog
-from pyflinklike._changelog.key_group_state import KeyGroupState
+from pyflinklike._changelog.key_group_state import KeyGroupState, timers_table
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Section
 from pyflinklike._changelog.stored_table import StoredTable, codes_of
 from pyflinklike._clock import Clock, TimeDomain
 from pyflinklike._runtime.keyed_operator import KeyGroupContext
-from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.heap.keyed_heap import WarmGroups, weight_of
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend, WarmGroups, weight_of
 from pyflinklike.queryable_state.image import GroupLog, Image
 from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE, CurrentKey
 from pyflinklike.state.state_assembly import Assembled
 from pyflinklike.state.table import Entry, Table, Tables, TableSpec
-from pyflinklike.state.timer_agenda import timers_table
 from pyflinklike.state_processor._logs.state_infos import owner_of
 from pyflinklike.stores.state_store import StateStore, StoreContext
 from pyflinklike.types import TypeInformation

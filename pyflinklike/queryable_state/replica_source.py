@@ -38,7 +38,7 @@ from pyflinklike.state_processor._checkpoints.checkpoint import (
     checkpoint_states,
     location_of,
     offsets_of,
-    place_in,
+    operator_index_in,
     refuse_errors,
 )
 from pyflinklike.state_processor._checkpoints.group_job import key_fields
@@ -182,7 +182,7 @@ def _rows_of(
     """Take the rows of the held key groups, and those rows with the record and the registry."""
     if share.groups is None:
         return rows
-    ids = group_ids(max_parallelism, place_in(operator_id))
+    ids = group_ids(max_parallelism, operator_index_in(operator_id))
     return rows.where(rows[KEY_GROUP].isin([REGISTRY_KEY, *(ids[at] for at in share.groups)]))
 
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from pyflinklike._changelog.key_group_state import timers_spec
 from pyflinklike._clock import TimeDomain
 from pyflinklike.queryable_state.decoded_groups import DecodedGroups
 from pyflinklike.queryable_state.image import Image, Route
@@ -30,7 +31,6 @@ from pyflinklike.state.descriptors import (
 )
 from pyflinklike.state.state_assembly import assemble
 from pyflinklike.state.table import Table
-from pyflinklike.state.timer_agenda import timers_spec
 from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.state_processor._logs.state_infos import (
     StateInfo,

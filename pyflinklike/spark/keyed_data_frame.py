@@ -8,14 +8,16 @@ before the query starts, if that is possible.  If your work needs no state of a 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 from pyspark.sql import DataFrame
 
+from pyflinklike._checks import options_shown
 from pyflinklike._messages import short_repr
-from pyflinklike._options import options_shown
 from pyflinklike._runtime.function_kinds import classes_of
 from pyflinklike._type_vars import Unpack
 from pyflinklike.aggregations._spark import Folds
@@ -36,12 +38,14 @@ from pyflinklike.spark._api.broadcast_data_frame import (
     make_unkeyed,
 )
 from pyflinklike.spark._api.connected_data_frames import KeyedConnectedDataFrames, check_both_stream
-from pyflinklike.spark._api.inputs import InputOf, OneInput
+from pyflinklike.spark._api.inputs import Input, InputOf, OneInput
 from pyflinklike.spark._api.query import apply_function, use_savepoints
+from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import (
     ElementOptions,
     KeyedProcessOptions,
     ProcessOptions,
+    SavepointLike,
     SideOutputs,
     check_column,
     check_columns,
@@ -50,7 +54,6 @@ from pyflinklike.spark._plan.process_options import (
 from pyflinklike.spark._plan.session import time_zone_of
 from pyflinklike.spark._wire.schema import key_type_of
 from pyflinklike.state.fold_functions import Function
-from pyflinklike.state_processor._spark import history
 from pyflinklike.windows._spark import WindowedDataFrame
 from pyflinklike.windows.assigners import (
     CountSlidingWindowAssigner,
@@ -63,7 +66,31 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectedDataFrames", "KeyedDataFrame", "connect", "key_by"]
 
-use_savepoints(history)
+_HISTORY = "pyflinklike.state_processor._spark.history"
+
+
+class _Savepoints:
+    """The savepoints of `state_processor`, loaded by the first query that needs them."""
+
+    def begin_stream(
+        self, source: Input, plan: Plan, savepoint: SavepointLike | None
+    ) -> tuple[Initial, Plan]:
+        # A stream without a savepoint may still be the stream of a history, if there is one.
+        if savepoint is None and _HISTORY not in sys.modules:
+            return None, plan
+        from pyflinklike.state_processor._spark import history
+
+        return history.begin_stream(source, plan, savepoint)
+
+    def save_batch(
+        self, source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]
+    ) -> DataFrame:
+        from pyflinklike.state_processor._spark import history
+
+        return history.save_batch(source, plan, savepoint_to)
+
+
+use_savepoints(_Savepoints())
 
 
 def key_by(df: DataFrame, *columns: str) -> KeyedDataFrame:

@@ -24,8 +24,7 @@ from pyflinklike.state.descriptors import StateDescriptor
 from pyflinklike.state.keyed_states import MergingState
 from pyflinklike.state.table import Table, Tables, TableSpec
 from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.state.ttl_rules import TtlRules
-from pyflinklike.state.ttl_table import TtlTable
+from pyflinklike.state.ttl_table import TtlRules, TtlTable
 
 __all__ = ["Assembled", "assemble", "merge_namespaces"]
 

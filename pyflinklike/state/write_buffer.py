@@ -32,10 +32,10 @@ from pyflinklike.state.table import (
     TableSpec,
 )
 
-__all__ = ["BufferedTables", "StageMark", "StagedTable", "WriteBuffer"]
+__all__ = ["BufferMark", "BufferedTable", "BufferedTables", "WriteBuffer"]
 
 
-class StageMark(NamedTuple):
+class BufferMark(NamedTuple):
     """The contents of a write buffer at a moment of a call.
 
     Args:
@@ -43,7 +43,7 @@ class StageMark(NamedTuple):
         later: Number of changes that wait for the success of the call.
     """
 
-    overlays: list[tuple[StagedTable, dict[Any, Any]]]
+    overlays: list[tuple[BufferedTable, dict[Any, Any]]]
     later: int
 
 
@@ -59,7 +59,7 @@ class WriteBuffer:
         """Whether a call runs now."""
         self.has_changed = False
         """Whether the call has changed anything."""
-        self.written: list[StagedTable] = []
+        self.written: list[BufferedTable] = []
         """The tables that the call has written to."""
         self.current = current
         self._later: list[Callable[[], None]] = []
@@ -81,14 +81,14 @@ class WriteBuffer:
 
     def drop(self) -> None:
         """Forget the writes of the call, because it has failed."""
-        self.go_back(StageMark([], 0))
+        self.go_back(BufferMark([], 0))
         self.has_changed = False
 
-    def mark(self) -> StageMark:
+    def mark(self) -> BufferMark:
         """Return a copy of the writes so far, for `go_back`."""
-        return StageMark([(each, each.copy_overlay()) for each in self.written], len(self._later))
+        return BufferMark([(each, each.copy_overlay()) for each in self.written], len(self._later))
 
-    def go_back(self, mark: StageMark) -> None:
+    def go_back(self, mark: BufferMark) -> None:
         """Forget the writes since a mark; a mark can be used once."""
         for table in self.written:
             table.overlay = {}
@@ -98,7 +98,7 @@ class WriteBuffer:
             self.written.append(table)
         del self._later[mark.later :]
 
-    def add(self, table: StagedTable) -> None:
+    def add(self, table: BufferedTable) -> None:
         """Note that the call has written to a table."""
         self.has_changed = True
         self.written.append(table)
@@ -121,7 +121,7 @@ class BufferedTables:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._staged: dict[str, StagedTable] = {}
+        self._buffered: dict[str, BufferedTable] = {}
         self.current = tables.current
         self.is_persistent = tables.is_persistent
         self.write_buffer = WriteBuffer(tables.current)
@@ -131,18 +131,18 @@ class BufferedTables:
 
     def table(self, spec: TableSpec) -> Table:
         """Return the table of a state, created at its first use."""
-        table = self._staged.get(spec.name)
+        table = self._buffered.get(spec.name)
         if table is None:
             made = self._tables.table(spec)
             self.made.append(made)
-            kind = StagedOrderedTable if spec.ordered else _KINDS[spec.shape]
-            table = self._staged[spec.name] = kind(
+            kind = BufferedOrderedTable if spec.ordered else _KINDS[spec.shape]
+            table = self._buffered[spec.name] = kind(
                 made, spec.key_of(self.current), self.write_buffer
             )
         return cast(Table, table)
 
 
-class StagedTable:
+class BufferedTable:
     """The part that tables of all shapes share.
 
     Args:
@@ -278,7 +278,7 @@ _UNKNOWN: Any = object()
 """Stands for an entry that the call has not written."""
 
 
-class StagedSingleTable(StagedTable):
+class BufferedSingleTable(BufferedTable):
     """One entry for each key; the overlay has the entry of a key, `MISSING` if it is deleted."""
 
     def __init__(self, table: Table, key: TableKey, write_buffer: WriteBuffer) -> None:
@@ -379,7 +379,7 @@ class _BufferedWrites:
         return made
 
 
-class StagedMapTable(StagedTable):
+class BufferedMapTable(BufferedTable):
     """Entries under user keys, for each key."""
 
     def _mine(self) -> Any:
@@ -469,7 +469,7 @@ class StagedMapTable(StagedTable):
         return len(mine.entries) - sum(entry is not MISSING for entry in there)
 
 
-class StagedOrderedTable(StagedMapTable):
+class BufferedOrderedTable(BufferedMapTable):
     """Entries under user keys of bytes, which also answers `range`."""
 
     def range(
@@ -497,7 +497,7 @@ class StagedOrderedTable(StagedMapTable):
         return [(each, found[each]) for each in sorted(found, reverse=backwards)[:limit]]
 
 
-class StagedListTable(StagedMapTable):
+class BufferedListTable(BufferedMapTable):
     """Entries under positions, for each key.
 
     To find the next position, the whole list has to be read.  So `append` only collects elements,
@@ -583,8 +583,8 @@ def _position(item: tuple[int, Entry]) -> int:
     return item[0]
 
 
-_KINDS: dict[Shape, type[StagedTable]] = {
-    Shape.SINGLE: StagedSingleTable,
-    Shape.MAP: StagedMapTable,
-    Shape.LIST: StagedListTable,
+_KINDS: dict[Shape, type[BufferedTable]] = {
+    Shape.SINGLE: BufferedSingleTable,
+    Shape.MAP: BufferedMapTable,
+    Shape.LIST: BufferedListTable,
 }

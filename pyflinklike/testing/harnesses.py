@@ -47,7 +47,6 @@ from pyflinklike.testing.operator_harness import (
     check_key_selector,
     check_time,
     key_of_failure,
-    read_failure,
     settings_of_failure,
     with_options,
 )
@@ -130,13 +129,10 @@ class KeyedProcessHarness(OperatorHarness):
             IncompatibleStateError: The function declares its states differently, or has other
                 inputs.
         """
-        failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
-        options = settings_of_failure(
-            failed, state_backend, job_parameters, allow_pickle=allow_pickle
-        )
+        options = settings_of_failure(failure_snapshot, state_backend, job_parameters, allow_pickle)
         # Not by `cls(...)`, whose options are the user's: a failed call is none of them.
         made = cls.__new__(cls)
-        made._key_selector = key_selector or key_of_failure(failed)
+        made._key_selector = key_selector or key_of_failure(options)
         check_key_selector(made._key_selector, "key_selector")
         OperatorHarness.__init__(made, function, options)
         return made
@@ -196,6 +192,10 @@ class _TwoInputs(OperatorHarness):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._watermarks = dict.fromkeys((_FIRST, _SECOND), self.watermark)
+
+    def process_both_watermarks(self, watermark: int) -> list[Any]:
+        """Set both watermarks in ms, the first input's first; return the main outputs."""
+        return self._advance(_FIRST, watermark) + self._advance(_SECOND, watermark)
 
     def _advance(self, number: int, watermark: int) -> list[Any]:
         operator, watermarks = self._open_operator(), self._watermarks
@@ -260,12 +260,9 @@ class KeyedTwoInputHarness(_TwoInputs):
         It is like `KeyedProcessHarness.of_failure`, with a key selector for each input.  Both
         inputs are at the watermark of the call.
         """
-        failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
-        options = settings_of_failure(
-            failed, state_backend, job_parameters, allow_pickle=allow_pickle
-        )
+        options = settings_of_failure(failure_snapshot, state_backend, job_parameters, allow_pickle)
         made = cls.__new__(cls)
-        first = key_selector1 or key_of_failure(failed)
+        first = key_selector1 or key_of_failure(options)
         made._key_selectors = (first, key_selector2 or first)
         for number, each in enumerate(made._key_selectors, 1):
             check_key_selector(each, f"key_selector{number}")
@@ -299,10 +296,6 @@ class KeyedTwoInputHarness(_TwoInputs):
     def process_watermark2(self, watermark: int) -> list[Any]:
         """Set the second input's watermark in ms; return the main outputs of due timers."""
         return self._advance(_SECOND, watermark)
-
-    def process_both_watermarks(self, watermark: int) -> list[Any]:
-        """Set both watermarks in ms, the first input's first; return the main outputs."""
-        return self._advance(_FIRST, watermark) + self._advance(_SECOND, watermark)
 
     def end_of_input1(self) -> list[Any]:
         """End the first input, so that the other's watermark counts; return the main outputs."""
@@ -374,13 +367,10 @@ class BroadcastHarness(_TwoInputs):
         the watermark of the call.  If an element of the broadcast input failed, the failure
         snapshot has the state of keys only if the call had read it.
         """
-        failed = read_failure(failure_snapshot, allow_pickle=allow_pickle)
-        options = settings_of_failure(
-            failed, state_backend, job_parameters, allow_pickle=allow_pickle
-        )
+        options = settings_of_failure(failure_snapshot, state_backend, job_parameters, allow_pickle)
         made = cls.__new__(cls)
         if key_selector is None and kind_of(function).has_keys:
-            key_selector = key_of_failure(failed)
+            key_selector = key_of_failure(options)
         made._key_selector = _check_selector(key_selector, function)
         _TwoInputs.__init__(made, function, options, broadcast_states=broadcast_states)
         return made
@@ -430,10 +420,6 @@ class BroadcastHarness(_TwoInputs):
     def process_broadcast_watermark(self, watermark: int) -> list[Any]:
         """Set the broadcast input's watermark in ms; return the main outputs of due timers."""
         return self._advance(_SECOND, watermark)
-
-    def process_both_watermarks(self, watermark: int) -> list[Any]:
-        """Set both watermarks in ms; return the main outputs."""
-        return self._advance(_FIRST, watermark) + self._advance(_SECOND, watermark)
 
     def end_of_input(self) -> list[Any]:
         """End the input that is not broadcast; return the main outputs."""

@@ -18,10 +18,9 @@ from pyflinklike._changelog.key_group_state import KeyGroupState, LocalStateBack
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._changelog.snapshot_division import with_keys_of
-from pyflinklike._checks import is_int, is_int64
+from pyflinklike._checks import collect, is_int, is_int64, options_shown
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike._messages import instance_of, short_repr, shown_error
-from pyflinklike._options import collect, options_shown
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.failure_snapshot import FailedCall, read_failure_snapshot
@@ -44,7 +43,7 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.functions.code_slips import warn_of_slips
+from pyflinklike.functions.code_search import warn_of_slips
 from pyflinklike.functions.dead_letters import DeadLetters
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.functions.process_functions import refuse_checkpointed_function
@@ -65,7 +64,6 @@ __all__ = [
     "check_key_selector",
     "check_time",
     "key_of_failure",
-    "read_failure",
     "settings_of_failure",
     "with_options",
 ]
@@ -476,19 +474,14 @@ class OperatorHarness:
         return main
 
 
-def read_failure(failure_snapshot: Any, *, allow_pickle: bool) -> FailedCall:
-    """Read the failure snapshot of a dead letter for a harness: `read_failure_snapshot`."""
-    return read_failure_snapshot(failure_snapshot, allow_pickle=pickle_allowed(allow_pickle))
-
-
 def settings_of_failure(
-    failed: FailedCall,
+    failure_snapshot: Any,
     state_backend: StateBackend | None,
     job_parameters: Mapping[str, str] | None,
-    *,
     allow_pickle: bool,
 ) -> HarnessSettings:
-    """Return the settings of a harness with the state before a failed call."""
+    """Return the settings of a harness with the state before a call that became a dead letter."""
+    failed = read_failure_snapshot(failure_snapshot, allow_pickle=pickle_allowed(allow_pickle))
     return HarnessSettings(
         state_backend=state_backend,
         max_parallelism=failed.facts.max_parallelism,
@@ -499,10 +492,11 @@ def settings_of_failure(
     )
 
 
-def key_of_failure(failed: FailedCall) -> Callable[[Any], Any]:
-    """Return a key selector that gives every element the key of the call."""
-    called = failed.called
-    key = failed.key_type.thaw_key(called.key) if called.has_key else None
+def key_of_failure(options: HarnessSettings) -> Callable[[Any], Any]:
+    """Return a key selector that gives every element the key of the failed call."""
+    assert options.failed is not None
+    called = options.failed.called
+    key = options.failed.key_type.thaw_key(called.key) if called.has_key else None
     return lambda _: key
 
 

@@ -107,6 +107,8 @@ class IntegralTypeInfo(TypeInformation[int]):
 class DoubleTypeInfo(TypeInformation[float]):
     """DOUBLE: a float, or an int that is equal to one.  Every NaN is `math.nan`, -0.0 is kept."""
 
+    shown: ClassVar[str] = "Double"
+    takes: ClassVar[str] = "a float"
     written: ClassVar[frozenset[type]] = frozenset({float, int, NO_VALUE})
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float64())
@@ -150,16 +152,13 @@ class DoubleTypeInfo(TypeInformation[float]):
             return [value if value == value else _nan for value in values]
         return values
 
-    def _takes(self) -> str:
-        return "a float"
-
-    def __repr__(self) -> str:
-        return "Double"
-
 
 @attrs.frozen(repr=False)
 class FloatTypeInfo(DoubleTypeInfo):
     """FLOAT: a float rounded to 32 bits; a float beyond their range is refused."""
+
+    shown: ClassVar[str] = "Float"
+    takes: ClassVar[str] = "a float within 32 bits"
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.float32())
 
@@ -188,16 +187,13 @@ class FloatTypeInfo(DoubleTypeInfo):
         is_sure = column is not None and not pc.any(pc.is_inf(column)).as_py()
         return column if is_sure else None
 
-    def _takes(self) -> str:
-        return "a float within 32 bits"
-
-    def __repr__(self) -> str:
-        return "Float"
-
 
 @attrs.frozen(repr=False)
 class BooleanTypeInfo(TypeInformation[bool]):
     """BOOLEAN: True or False, never a number."""
+
+    shown: ClassVar[str] = "Boolean"
+    takes: ClassVar[str] = "True or False"
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.bool_())
 
@@ -217,17 +213,13 @@ class BooleanTypeInfo(TypeInformation[bool]):
     def _write(self, values: Sequence[Any]) -> Column | None:
         return pa.array(values, self.arrow_type)  # Arrow takes nothing else for a bool
 
-    def _takes(self) -> str:
-        return "True or False"
-
-    def __repr__(self) -> str:
-        return "Boolean"
-
 
 @attrs.frozen(repr=False)
 class StringTypeInfo(TypeInformation[str]):
     """STRING: any str that UTF-8 can write, or None."""
 
+    shown: ClassVar[str] = "String"
+    takes: ClassVar[str] = "a str"
     accepts_none: ClassVar[bool] = True
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.string())
 
@@ -270,17 +262,13 @@ class StringTypeInfo(TypeInformation[str]):
             raise self._misfit(value, "replace its lone surrogates") from None
         return text
 
-    def _takes(self) -> str:
-        return "a str"
-
-    def __repr__(self) -> str:
-        return "String"
-
 
 @attrs.frozen(repr=False)
 class CharTypeInfo(StringTypeInfo):
     """CHAR: a str of one character."""
 
+    shown: ClassVar[str] = "Character"
+    takes: ClassVar[str] = "a str of one character"
     accepts_none: ClassVar[bool] = False
 
     def freeze(self, value: Any) -> Any:
@@ -312,12 +300,6 @@ class CharTypeInfo(StringTypeInfo):
             raise ValueError(msg)
         return texts
 
-    def _takes(self) -> str:
-        return "a str of one character"
-
-    def __repr__(self) -> str:
-        return "Character"
-
 
 @attrs.frozen(repr=False)
 class BigIntTypeInfo(TypeInformation[int]):
@@ -327,6 +309,8 @@ class BigIntTypeInfo(TypeInformation[int]):
     may refuse to print it in decimal (`sys.set_int_max_str_digits`).
     """
 
+    shown: ClassVar[str] = "BigInteger"
+    takes: ClassVar[str] = "an int"
     accepts_none: ClassVar[bool] = True
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.string())
 
@@ -350,12 +334,6 @@ class BigIntTypeInfo(TypeInformation[int]):
         """Read the ints from their texts."""
         return [None if text is None else int(text, 0) for text in column.to_pylist()]
 
-    def _takes(self) -> str:
-        return "an int"
-
-    def __repr__(self) -> str:
-        return "BigInteger"
-
 
 @attrs.frozen(repr=False)
 class BigDecTypeInfo(TypeInformation[Decimal]):
@@ -364,6 +342,8 @@ class BigDecTypeInfo(TypeInformation[Decimal]):
     The stored form is text, because 1.0 and 1.00 are different keys in Java, and equal in Python.
     """
 
+    shown: ClassVar[str] = "BigDecimal"
+    takes: ClassVar[str] = "a finite decimal.Decimal"
     accepts_none: ClassVar[bool] = True
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.string())
 
@@ -399,12 +379,6 @@ class BigDecTypeInfo(TypeInformation[Decimal]):
             if text is not None:
                 Decimal(text)  # damaged text is refused here, not when the user reads it
         return texts
-
-    def _takes(self) -> str:
-        return "a finite decimal.Decimal"
-
-    def __repr__(self) -> str:
-        return "BigDecimal"
 
 
 @attrs.frozen(repr=False)

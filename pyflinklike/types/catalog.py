@@ -4,6 +4,13 @@
 A log or a savepoint stores the signatures of the types of its state.  The program that wrote it only
 compares them.  Code that reads state without that program makes types of them with `type_of`.
 
+Folds, windows and joins of DataFrames keep whole rows.  Some columns have no type in `Types` that gives
+every value back unchanged: instants, decimals, intervals, arrays, maps and structs.  Their type is
+Spark's, and state names it by Spark's `simpleString`, as in `ColumnTypeInfo(decimal(10,2))`.  The
+program itself has its own class for such a type (`pyflinklike.aggregations._element_types`), which
+knows the session's time zone; `StoredColumnTypeInfo` is for code that reads state without its program.
+Both classes have the same signature and write the same column.
+
 The pickle of a type is the call of `Types` that makes it.  So the pickle of a descriptor says
 `Types.LIST(Types.LONG())`, as a program does.  It does not name the classes that check and copy
 values, because these are not public.
@@ -15,16 +22,19 @@ import ast
 import copyreg
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+import attrs
 import pyarrow as pa
 
 from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import K, T, V
 from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError
+from pyflinklike.types.arrow_rows import to_python
 from pyflinklike.types.basic_types import (
     BigDecTypeInfo,
     BigIntTypeInfo,
@@ -35,7 +45,6 @@ from pyflinklike.types.basic_types import (
     IntegralTypeInfo,
     StringTypeInfo,
 )
-from pyflinklike.types.column_types import column_type_at
 from pyflinklike.types.key_codec import AnyKeyTypeInfo
 from pyflinklike.types.nested_types import (
     BasicArrayTypeInfo,
@@ -55,9 +64,17 @@ from pyflinklike.types.time_types import (
     TimestampTypeInfo,
     TimeTypeInfo,
 )
-from pyflinklike.types.type_information import TypeInformation
+from pyflinklike.types.type_information import Column, TypeInformation
 
-__all__ = ["Types", "register_reducers", "type_of"]
+__all__ = [
+    "DECIMAL",
+    "PLAIN",
+    "TEXT",
+    "StoredColumnTypeInfo",
+    "Types",
+    "register_reducers",
+    "type_of",
+]
 
 _STRING = StringTypeInfo()
 _CHAR = CharTypeInfo()
@@ -245,30 +262,94 @@ def _element(
         raise DeclarationTypeError(msg)
 
 
+# Types of columns
+
+PLAIN = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+"""Arrow's types by Spark's names, of all columns without parts; a key may have any of them."""
+DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+"""Spark's name of a decimal type: precision and scale."""
+TEXT = re.compile(r"(?:varchar|char)\(\d+\)|string collate \w+")
+"""Spark's names for types of text other than a plain string."""
+
+_WORDS = {"void": pa.null(), **PLAIN}
+# Longer words must come first, because "timestamp_ntz" begins with "timestamp".
+_WORD = re.compile("|".join(sorted(_WORDS, key=len, reverse=True)))
+_INTERVAL = re.compile(r"interval (?:day|hour|minute|second)(?: to (?:hour|minute|second))?")
+_COLUMNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], pa.DataType]], ...] = (
+    (DECIMAL, lambda found: pa.decimal128(int(found[1]), int(found[2]))),
+    (_INTERVAL, lambda _: pa.duration("us")),
+    (TEXT, lambda _: pa.string()),
+    (_WORD, lambda found: _WORDS[found[0]]),
+)
+# Spark writes the name of a field without quotes; a name with a colon cannot be read back.
+_COLUMN_FIELD = re.compile(r"([^:]+):")
+
+
+@attrs.frozen(repr=False)
+class StoredColumnTypeInfo(TypeInformation):
+    """The type of a column's stored values.
+
+    Args:
+        kind: Spark's name of the column's type, its `simpleString`.
+        arrow_type: Arrow's type of the stored column.
+    """
+
+    accepts_none: ClassVar[bool] = True
+
+    kind: str
+    arrow_type: pa.DataType = attrs.field(eq=False)
+
+    def freeze(self, value: Any) -> Any:
+        """Return the value."""
+        return value
+
+    def from_arrow(self, column: Column) -> list[Any]:
+        """Read the values of a column, with instants as datetimes in UTC."""
+        return to_python(column, "UTC")
+
+    def _takes(self) -> str:
+        return f"what a column of type {self.kind} holds"
+
+    def __repr__(self) -> str:
+        return f"ColumnTypeInfo({self.kind})"
+
+
 # Types of signatures
 
-_SCALARS: dict[str, TypeInformation] = {
-    each.signature: each
-    for each in (
-        Types.BOOLEAN(),
-        Types.BYTE(),
-        Types.SHORT(),
-        Types.INT(),
-        Types.LONG(),
-        Types.FLOAT(),
-        Types.DOUBLE(),
-        Types.STRING(),
-        Types.CHAR(),
-        Types.BIG_INT(),
-        Types.BIG_DEC(),
-        Types.INSTANT(),
-        Types.SQL_DATE(),
-        Types.SQL_TIME(),
-        Types.SQL_TIMESTAMP(),
-        Types.PICKLED_BYTE_ARRAY(),
-        AnyKeyTypeInfo(),
-    )
-}
+_MAKERS: tuple[Callable[[], TypeInformation], ...] = (
+    Types.BOOLEAN,
+    Types.BYTE,
+    Types.SHORT,
+    Types.INT,
+    Types.LONG,
+    Types.FLOAT,
+    Types.DOUBLE,
+    Types.STRING,
+    Types.CHAR,
+    Types.BIG_INT,
+    Types.BIG_DEC,
+    Types.INSTANT,
+    Types.SQL_DATE,
+    Types.SQL_TIME,
+    Types.SQL_TIMESTAMP,
+    Types.PICKLED_BYTE_ARRAY,
+)
+_MAKER_OF = {make(): make for make in _MAKERS}
+"""The call of `Types` that makes each type without parts."""
+_SCALARS = {each.signature: each for each in (*_MAKER_OF, AnyKeyTypeInfo())}
 _OF_ELEMENTS: dict[str, Callable[[Any], TypeInformation]] = {
     "ListTypeInfo": Types.LIST,
     "PrimitiveArrayTypeInfo": Types.PRIMITIVE_ARRAY,
@@ -322,13 +403,17 @@ class _Reader:
 
     def type(self) -> TypeInformation:
         """Read the next type."""
+        with self._deeper():
+            return self._type()
+
+    @contextmanager
+    def _deeper(self) -> Iterator[None]:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             msg = f"types within types, {self._depth} deep"
             raise ValueError(msg)
-        found = self._type()
+        yield
         self._depth -= 1
-        return found
 
     def _type(self) -> TypeInformation:
         name = self._match(_NAME)[0]
@@ -348,9 +433,10 @@ class _Reader:
             first, second = self._fields(named=False).get_field_types()
             return Types.ROW_NAMED(["input", "first", "second"], [Types.BYTE(), first, second])
         if name == "ColumnTypeInfo":
-            column, self._at = column_type_at(self._text, self._at)
+            start, column = self._at, self._column()
+            kind = self._text[start : self._at]
             self._expect(")")
-            return column
+            return StoredColumnTypeInfo(kind, column)
         return self._fields(named=_IS_NAMED[name])
 
     def _fields(self, *, named: bool) -> TupleTypeInfo[Any]:
@@ -368,6 +454,36 @@ class _Reader:
         if named:
             return Types.ROW_NAMED(names, types, defaults=defaults)
         return Types.TUPLE(types)
+
+    def _column(self) -> pa.DataType:
+        """Read the type of a column by Spark's name for it."""
+        with self._deeper():
+            if self._skip("array<"):
+                made: pa.DataType = pa.list_(self._column())
+            elif self._skip("map<"):
+                key = self._column()
+                self._expect(",")
+                made = pa.map_(key, self._column())
+            elif self._skip("struct<"):
+                fields: list[pa.Field] = []
+                while not self._skip(">"):
+                    if fields:
+                        self._expect(",")
+                    name = self._match(_COLUMN_FIELD)[1]
+                    fields.append(pa.field(name, self._column()))
+                return pa.struct(fields)
+            else:
+                return self._plain_column()
+            self._expect(">")
+            return made
+
+    def _plain_column(self) -> pa.DataType:
+        for pattern, make in _COLUMNS:
+            found = pattern.match(self._text, self._at)
+            if found is not None:
+                self._at = found.end()
+                return make(found)
+        raise ValueError(self._rest())
 
     def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
         found = pattern.match(self._text, self._at)
@@ -391,44 +507,29 @@ class _Reader:
 
 _MADE_BY: dict[type, tuple[Callable[..., TypeInformation], tuple[str, ...]]] = {
     BasicArrayTypeInfo: (Types.BASIC_ARRAY, ("elem_type",)),
-    BigDecTypeInfo: (Types.BIG_DEC, ()),
-    BigIntTypeInfo: (Types.BIG_INT, ()),
-    BooleanTypeInfo: (Types.BOOLEAN, ()),
-    CharTypeInfo: (Types.CHAR, ()),
-    DateTypeInfo: (Types.SQL_DATE, ()),
-    DoubleTypeInfo: (Types.DOUBLE, ()),
-    FloatTypeInfo: (Types.FLOAT, ()),
-    InstantTypeInfo: (Types.INSTANT, ()),
     ListTypeInfo: (Types.LIST, ("elem_type",)),
     MapTypeInfo: (Types.MAP, ("_key_type_info", "_value_type_info")),
     ObjectArrayTypeInfo: (Types.OBJECT_ARRAY, ("elem_type",)),
-    PickledByteArrayTypeInfo: (Types.PICKLED_BYTE_ARRAY, ()),
     PrimitiveArrayTypeInfo: (Types.PRIMITIVE_ARRAY, ("elem_type",)),
-    StringTypeInfo: (Types.STRING, ()),
-    TimestampTypeInfo: (Types.SQL_TIMESTAMP, ()),
-    TimeTypeInfo: (Types.SQL_TIME, ()),
     TupleTypeInfo: (Types.TUPLE, ("field_types",)),
 }
-_INTEGRAL = {8: Types.BYTE, 16: Types.SHORT, 32: Types.INT, 64: Types.LONG}
+"""The call that makes a type with parts, and the attributes that are its arguments."""
 
 
 def register_reducers() -> None:
     """Register with pickle and copy the call that makes each type."""
-    for kind in _MADE_BY:
+    for kind in {*map(type, _MAKER_OF), *_MADE_BY}:
         copyreg.pickle(kind, _reduce)
-    copyreg.pickle(IntegralTypeInfo, _reduce_integral)
     copyreg.pickle(ByteArrayTypeInfo, _reduce_bytes)
     copyreg.pickle(RowTypeInfo, _reduce_row)
 
 
+# The results are Any, because copyreg's stubs want calls that return that very class.
 def _reduce(each: TypeInformation) -> Any:
+    if each in _MAKER_OF:
+        return _MAKER_OF[each], ()
     maker, arguments = _MADE_BY[type(each)]
     return maker, tuple(getattr(each, name) for name in arguments)
-
-
-# The result is Any, because copyreg's stubs want a call that returns that very class.
-def _reduce_integral(each: IntegralTypeInfo) -> Any:
-    return _INTEGRAL[each.bits], ()
 
 
 def _reduce_bytes(_: ByteArrayTypeInfo) -> Any:

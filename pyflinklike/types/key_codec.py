@@ -32,7 +32,7 @@ import math
 import struct
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import pyarrow as pa
@@ -329,6 +329,11 @@ class EncodedKey:
 class AnyKeyTypeInfo(TypeInformation):
     """Keys of any type that `encode_key` takes."""
 
+    shown: ClassVar[str] = "AnyKeyTypeInfo"
+    takes: ClassVar[str] = (
+        "a str, int, float, bool, bytes, Decimal, date, time, datetime or a tuple of these"
+    )
+
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
 
     @property
@@ -365,12 +370,6 @@ class AnyKeyTypeInfo(TypeInformation):
     def from_arrow(self, column: pa.Array) -> list[Any]:
         """Read the keys of a binary column."""
         return [self.freeze(decode_key(data)) for data in column.to_pylist()]
-
-    def _takes(self) -> str:
-        return "a str, int, float, bool, bytes, Decimal, date, time, datetime or a tuple of these"
-
-    def __repr__(self) -> str:
-        return "AnyKeyTypeInfo"
 
 
 ANY_KEY = AnyKeyTypeInfo().signature

@@ -92,6 +92,8 @@ def elements_in(value: Any) -> Sequence[Any] | None:
 class ListTypeInfo(TypeInformation[list[T]]):
     """LIST: a list, or any other sequence of elements except a str."""
 
+    takes: ClassVar[str] = "a list or another sequence"
+
     elem_type: TypeInformation[T] = attrs.field(validator=_part, alias="element_type")
     arrow_type: Any = attrs.field(init=False, eq=False)
 
@@ -163,9 +165,6 @@ class ListTypeInfo(TypeInformation[list[T]]):
         refuse_nulls(elements, self.elem_type.accepts_none or self._none_fits)
         return slice_parts(column, self.elem_type.from_arrow(elements))
 
-    def _takes(self) -> str:
-        return "a list or another sequence"
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}<{self.elem_type!r}>"
 
@@ -197,6 +196,8 @@ class ObjectArrayTypeInfo(ListTypeInfo[T | None]):
 class ByteArrayTypeInfo(TypeInformation[bytes]):
     """PRIMITIVE_ARRAY of BYTE: Python's bytes, as in PyFlink."""
 
+    shown: ClassVar[str] = "PrimitiveArrayTypeInfo<Byte>"
+    takes: ClassVar[str] = "bytes"
     written: ClassVar[frozenset[type]] = frozenset({bytes, NO_VALUE})
 
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
@@ -214,16 +215,12 @@ class ByteArrayTypeInfo(TypeInformation[bytes]):
         """Return whether all are plain bytes."""
         return set(map(type, values)) == {bytes}
 
-    def _takes(self) -> str:
-        return "bytes"
-
-    def __repr__(self) -> str:
-        return "PrimitiveArrayTypeInfo<Byte>"
-
 
 @attrs.frozen(repr=False)
 class MapTypeInfo(TypeInformation[dict[K, V]]):
     """MAP: a dict, stored as pairs in insertion order; sorted if the map itself is a key."""
+
+    takes: ClassVar[str] = "a dict"
 
     _key_type_info: TypeInformation[K] = attrs.field(validator=_part)
     _value_type_info: TypeInformation[V] = attrs.field(validator=_part)
@@ -289,9 +286,6 @@ class MapTypeInfo(TypeInformation[dict[K, V]]):
         refuse_nulls(values, self._value_type_info.accepts_none)
         pairs = zip(self._key_type_info.from_arrow(keys), self._value_type_info.from_arrow(values))
         return slice_parts(column, list(pairs))
-
-    def _takes(self) -> str:
-        return "a dict"
 
     def __repr__(self) -> str:
         return f"MapTypeInfo<{self._key_type_info!r}, {self._value_type_info!r}>"

@@ -67,6 +67,8 @@ class Pickled(bytes):
 class PickledByteArrayTypeInfo(TypeInformation[Any]):
     """PICKLED_BYTE_ARRAY: any object that pickle takes, None included."""
 
+    shown: ClassVar[str] = "PickledByteArrayTypeInfo"
+    takes: ClassVar[str] = "an object that pickle can write"
     accepts_none: ClassVar[bool] = True
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.binary())
 
@@ -130,12 +132,6 @@ class PickledByteArrayTypeInfo(TypeInformation[Any]):
         return StateValueError(
             f"type {self!r} takes {self._takes()}, got a {type(value).__name__}; {remedy}"
         )
-
-    def _takes(self) -> str:
-        return "an object that pickle can write"
-
-    def __repr__(self) -> str:
-        return "PickledByteArrayTypeInfo"
 
 
 def _dumps(value: Any) -> bytes:

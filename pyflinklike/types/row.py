@@ -263,10 +263,6 @@ def restore_row(names: tuple[str, ...], values: tuple[Any, ...]) -> Row:
     return row_class(names)._make(values)
 
 
-_restore = restore_row
-"""Its name in older pickles, which stored state may still hold."""
-
-
 def _as_dicts(value: Any) -> Any:
     if isinstance(value, Row):
         return value.as_dict(recursive=True) if value._fields else value

@@ -98,6 +98,8 @@ _OF_MS = "datetime.fromtimestamp(ms / 1000, timezone.utc)"
 class InstantTypeInfo(TypeInformation[Instant]):
     """INSTANT: an `Instant`, or None."""
 
+    shown: ClassVar[str] = "Instant"
+    takes: ClassVar[str] = "an Instant"
     accepts_none: ClassVar[bool] = True
     arrow_type: Any = attrs.field(
         init=False, eq=False, default=pa.struct([("seconds", pa.int64()), ("nanos", pa.int32())])
@@ -123,17 +125,13 @@ class InstantTypeInfo(TypeInformation[Instant]):
         )
         return [Instant(seconds, nanos) if valid else None for valid, seconds, nanos in parts]
 
-    def _takes(self) -> str:
-        return "an Instant"
-
-    def __repr__(self) -> str:
-        return "Instant"
-
 
 @attrs.frozen(repr=False)
 class DateTypeInfo(TypeInformation[dt.date]):
     """SQL_DATE: a `datetime.date`, or None."""
 
+    shown: ClassVar[str] = "DateTypeInfo"
+    takes: ClassVar[str] = "a datetime.date"
     accepts_none: ClassVar[bool] = True
     written: ClassVar[frozenset[type]] = frozenset({dt.date, NO_VALUE})
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.date32())
@@ -151,17 +149,13 @@ class DateTypeInfo(TypeInformation[dt.date]):
         """Return whether all are plain dates."""
         return set(map(type, values)) == {dt.date}
 
-    def _takes(self) -> str:
-        return "a datetime.date"
-
-    def __repr__(self) -> str:
-        return "DateTypeInfo"
-
 
 @attrs.frozen(repr=False)
 class TimeTypeInfo(TypeInformation[dt.time]):
     """SQL_TIME: a `datetime.time` without a time zone, or None."""
 
+    shown: ClassVar[str] = "TimeTypeInfo"
+    takes: ClassVar[str] = "a datetime.time without a time zone"
     accepts_none: ClassVar[bool] = True
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.time64("us"))
 
@@ -175,17 +169,13 @@ class TimeTypeInfo(TypeInformation[dt.time]):
             return value
         return dt.time(value.hour, value.minute, value.second, value.microsecond)
 
-    def _takes(self) -> str:
-        return "a datetime.time without a time zone"
-
-    def __repr__(self) -> str:
-        return "TimeTypeInfo"
-
 
 @attrs.frozen(repr=False)
 class TimestampTypeInfo(TypeInformation[dt.datetime]):
     """SQL_TIMESTAMP: a `datetime.datetime` without a time zone, or None."""
 
+    shown: ClassVar[str] = "TimestampTypeInfo"
+    takes: ClassVar[str] = "a datetime.datetime without a time zone"
     accepts_none: ClassVar[bool] = True
     written: ClassVar[frozenset[type]] = frozenset({dt.datetime, NO_VALUE})
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=_MICROS)
@@ -214,12 +204,6 @@ class TimestampTypeInfo(TypeInformation[dt.datetime]):
         is_plain = set(map(type, values)) == {dt.datetime}
         return is_plain and set(map(_ZONE_AND_FOLD, values)) == {(None, 0)}
 
-    def _takes(self) -> str:
-        return "a datetime.datetime without a time zone"
-
-    def __repr__(self) -> str:
-        return "TimestampTypeInfo"
-
 
 @attrs.frozen(repr=False)
 class LocalTimeTypeInfo(TypeInformation[dt.datetime]):
@@ -229,6 +213,7 @@ class LocalTimeTypeInfo(TypeInformation[dt.datetime]):
         time_zone: The session's zone: functions see instants in it, and naive datetimes are read in it.
     """
 
+    shown: ClassVar[str] = "timestamp"
     accepts_none: ClassVar[bool] = True
     written: ClassVar[frozenset[type]] = frozenset({dt.datetime, NO_VALUE})
 
@@ -289,14 +274,13 @@ class LocalTimeTypeInfo(TypeInformation[dt.datetime]):
     def _takes(self) -> str:
         return f"a datetime.datetime with a time zone, or one that clocks in {self.time_zone} show"
 
-    def __repr__(self) -> str:
-        return "timestamp"
-
 
 @attrs.frozen(repr=False)
 class IntervalTypeInfo(TypeInformation[dt.timedelta]):
     """The type of a column of intervals: a timedelta, or None."""
 
+    shown: ClassVar[str] = "interval"
+    takes: ClassVar[str] = "a datetime.timedelta within 64 bits of microseconds"
     accepts_none: ClassVar[bool] = True
     written: ClassVar[frozenset[type]] = frozenset({dt.timedelta, NO_VALUE})
     arrow_type: pa.DataType = attrs.field(init=False, eq=False, default=pa.duration("us"))
@@ -312,12 +296,6 @@ class IntervalTypeInfo(TypeInformation[dt.timedelta]):
             if is_int64(made // dt.timedelta.resolution):
                 return made
         raise self._misfit(value, "for a number of ms use timedelta(milliseconds=...)")
-
-    def _takes(self) -> str:
-        return "a datetime.timedelta within 64 bits of microseconds"
-
-    def __repr__(self) -> str:
-        return "interval"
 
 
 _ZONE = attrgetter("tzinfo")

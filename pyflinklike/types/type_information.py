@@ -57,6 +57,12 @@ class TypeInformation(WithoutJava, Generic[T_co]):
     written: ClassVar[frozenset[type]] = frozenset()
     """Classes whose values Arrow writes to the column as they are, or refuses."""
 
+    shown: ClassVar[str]
+    """The `repr` and signature of a type without parts."""
+
+    takes: ClassVar[str]
+    """The values that it takes, for messages."""
+
     arrow_type: pa.DataType
     """The Arrow type of a column of stored values."""
 
@@ -158,11 +164,14 @@ class TypeInformation(WithoutJava, Generic[T_co]):
 
     def _takes(self) -> str:
         """Return which values this type takes, for a message."""
-        raise NotImplementedError
+        return self.takes
 
     def _misfit(self, value: Any, remedy: str = REMEDY) -> StateValueError:
         got = f"{short_repr(value)} ({type(value).__name__})"
         return StateValueError(f"type {self!r} takes {self._takes()}, got {got}; {remedy}")
+
+    def __repr__(self) -> str:
+        return self.shown
 
 
 def plain(value: Any) -> Any:

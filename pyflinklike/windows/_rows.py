@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pyspark.sql import types as st
 
-from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
+from pyflinklike.spark._wire.output_layout import OutputEncoder
 from pyflinklike.types.time_types import local_time
 from pyflinklike.windows.window_kinds import (
     CountWindowSerializer,

@@ -21,19 +21,18 @@ from pyflinklike._type_vars import Unpack
 from pyflinklike.aggregations._element_types import element_type, type_of_ddl
 from pyflinklike.aggregations._spark import WindowFolds
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions.code_search import uses_processing_timers
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.spark._api.inputs import InputOf, OneInput, TwoFrames
 from pyflinklike.spark._api.query import apply_function
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._plan.process_options import (
     KeyedOptions,
     ProcessOptions,
     SideOutputs,
     check_columns,
 )
-from pyflinklike.spark._plan.session import time_zone_of
-from pyflinklike.spark._plan.timer_use import uses_processing_timers
-from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE, time_zone_of
+from pyflinklike.spark._wire.output_layout import OutputEncoder
 from pyflinklike.spark._wire.schema import key_type_of, output_schema
 from pyflinklike.state.fold_functions import AggregateFunction, ReduceFunction
 from pyflinklike.types import TypeInformation

@@ -15,7 +15,7 @@ import attrs
 from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import IN, OUT, K, T, W
 from pyflinklike.errors import DeclarationTypeError
-from pyflinklike.functions.code_slips import warn_of_slips
+from pyflinklike.functions.code_search import warn_of_slips
 from pyflinklike.functions.contexts import KeyedStateStore, RuntimeContext
 from pyflinklike.state.fold_functions import Function, check_methods
 

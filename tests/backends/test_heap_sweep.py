@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from pyflinklike import StateTtlConfig
 from pyflinklike._clock import Clock
-from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.heap.keyed_heap import HeapKeyedStateBackend
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend, HeapKeyedStateBackend
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, Shape, Table, TableSpec
 from pyflinklike.state.ttl_table import TtlTable

@@ -18,7 +18,7 @@ from pyflinklike._changelog.key_group_state import (  # noqa: E402
     LocalStateBackend,
 )
 from pyflinklike.backends.heap.dict_tables import HeapTableData  # noqa: E402
-from pyflinklike.backends.heap.ordered_table import new_table  # noqa: E402
+from pyflinklike.backends.heap.ordered_tables import new_table  # noqa: E402
 from pyflinklike.backends.state_backend import KeyedBackend  # noqa: E402
 from pyflinklike.conformance import StateBackendConformance  # noqa: E402
 from pyflinklike.state.current_key import CurrentKey  # noqa: E402

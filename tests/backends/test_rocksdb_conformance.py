@@ -20,7 +20,7 @@ from rocksdb_tasks import in_directory
 
 from pyflinklike import HashMapStateBackend, PredefinedOptions, StateBackend
 from pyflinklike._changelog.key_group_state import KeyGroupState
-from pyflinklike.backends.rocksdb.keyed_rocksdb import RocksDBKeyedStateBackend
+from pyflinklike.backends.rocksdb.rocksdb_backend import RocksDBKeyedStateBackend
 from pyflinklike.conformance import StateBackendConformance
 from pyflinklike.state.table import Shape
 

@@ -11,10 +11,10 @@ from rocksdb_support import BATCHES, contents, run_task
 from rocksdb_tasks import NONCE, found, found_nonce, in_directory, leave
 
 from pyflinklike._changelog.key_group_state import KeyGroupState
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.segments import Declaration, Section
-from pyflinklike.backends.rocksdb.keyed_rocksdb import TableOnDisk, from_row, row_at, to_row
+from pyflinklike.backends.rocksdb.rocksdb_backend import TableOnDisk, from_row, row_at, to_row
 from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 DECLARATION = Declaration("s", "map", "map", "str", "int", "")
 KEPT = {"s": TableOnDisk("form", 4, b"\x00g", True), "t": TableOnDisk(None, 0, b"", False)}

@@ -11,7 +11,7 @@ from rocksdb_tasks import NONCE, contents, found, in_directory, kept, leave, ope
 
 from pyflinklike import Row, Types
 from pyflinklike._changelog.key_group_state import KeyGroupState
-from pyflinklike.backends.rocksdb.keyed_rocksdb import entries_at
+from pyflinklike.backends.rocksdb.rocksdb_backend import entries_at
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, Shape, TableSpec
 from pyflinklike.types.pickled_type import Pickled

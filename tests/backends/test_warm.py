@@ -3,15 +3,13 @@
 
 import pytest
 
-from pyflinklike._changelog.key_group_state import KeyGroupState
+from pyflinklike._changelog.key_group_state import KeyGroupState, TimerHeap, timers_table
 from pyflinklike._changelog.segments import Declaration, Section
 from pyflinklike._clock import TimeDomain
 from pyflinklike.backends.heap.dict_tables import HeapTableData
-from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.heap.keyed_heap import WarmGroups, weight_of
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend, WarmGroups, weight_of
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Shape, TableSpec
-from pyflinklike.state.timer_agenda import TimerHeap, timers_table
 from pyflinklike.types import Types
 
 PLENTY = 10**9

@@ -11,8 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyflinklike._changelog.key_group_state import KeyGroupState
-from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.heap.keyed_heap import WarmGroups, measure, slack, weight_of
+from pyflinklike.backends.heap.heap_backend import (
+    HashMapStateBackend,
+    WarmGroups,
+    measure,
+    slack,
+    weight_of,
+)
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.types import Types

@@ -3,7 +3,7 @@
 
 import pytest
 
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 
 
 @pytest.fixture

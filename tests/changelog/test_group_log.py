@@ -5,9 +5,9 @@ import attrs
 import pytest
 from group_log_support import Worker, read_cold
 
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
 def test_a_new_worker_finds_what_was_committed(store):

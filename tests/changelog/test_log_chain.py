@@ -7,10 +7,10 @@ import attrs
 import pytest
 from group_log_support import Worker, read_cold
 
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.state_processor._logs.checkpoint_logs import read_log
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 LENGTH = 5
 

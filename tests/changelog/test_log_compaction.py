@@ -7,9 +7,9 @@ import pytest
 from group_log_support import Worker, read_cold
 
 from pyflinklike._changelog.key_group_state import KeyGroupState
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
 def test_the_log_stays_within_its_bound(store):

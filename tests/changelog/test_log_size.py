@@ -20,6 +20,7 @@ from pyflinklike._changelog.entry_codec import (
 )
 from pyflinklike._changelog.key_group_log import KeyGroupLog
 from pyflinklike._changelog.key_group_state import KeyGroupState
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.operator_record import OperatorIdentity
 from pyflinklike._changelog.segment_chain import divide, join, snapshots
 from pyflinklike._changelog.segments import MAX_BYTES, Declaration, Section, Segment, read_segment
@@ -30,7 +31,6 @@ from pyflinklike.errors import CorruptStateError, SparkSetupError, StateValueErr
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.state_processor._logs.checkpoint_logs import merge, read_log
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.types import Types
 
 KEY = Types.STRING()

@@ -9,8 +9,7 @@ from pyflinklike._changelog.log_storage import HeadTimes
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
-from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.heap.keyed_heap import WARM_GROUPS
+from pyflinklike.backends.heap.heap_backend import WARM_GROUPS, HashMapStateBackend
 from pyflinklike.functions.process_functions import KeyedProcessFunction
 from pyflinklike.state.descriptors import ValueStateDescriptor
 from pyflinklike.types import Types

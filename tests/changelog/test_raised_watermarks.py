@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import pytest
 
-from pyflinklike._changelog.log_storage import WATERMARK_AT, exchange_watermark, raise_watermark
+from pyflinklike._changelog.log_storage import (
+    WATERMARK_AT,
+    InMemoryLogStorage,
+    exchange_watermark,
+    raise_watermark,
+)
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike.errors import CorruptStateError
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
 def test_a_raised_watermark_never_goes_back():

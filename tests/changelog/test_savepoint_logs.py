@@ -9,11 +9,11 @@ from probe import Probe, Record, drive
 from stream_support import Stream, snapshot_of
 
 from pyflinklike import HashMapStateBackend, Types, ValueStateDescriptor
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._runtime.micro_batch import serve
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, SparkSetupError
 from pyflinklike.state_processor._logs.checkpoint_logs import merge, read_log
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
 @pytest.fixture

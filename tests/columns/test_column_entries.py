@@ -18,6 +18,7 @@ from pyflinklike._changelog.entry_codec import (
     encode_entries,
     schema_of,
 )
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.segments import Declaration, Section
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
@@ -39,7 +40,6 @@ from pyflinklike.state.table import (
     TableChanges,
     TableSpec,
 )
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 STRING = Types.STRING()
 COUNT = TableSpec("count", Shape.SINGLE, "value", Types.LONG())

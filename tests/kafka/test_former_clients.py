@@ -191,7 +191,7 @@ def test_a_job_of_flink_1_reads_a_topic_and_writes_another_one(brokers, topic):
 
 def test_a_consumer_says_what_programs_write_today_once(monkeypatch):
     """As PyFlink itself does."""
-    monkeypatch.setattr(_deprecation, "_TOLD", set())
+    monkeypatch.setattr(_deprecation, "_SHOWN", set())
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pyflinklike._exports import DOORS
+from pyflinklike._exports import PUBLIC_MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pyflinklike"
@@ -24,7 +24,7 @@ FORMATS = {
         "_SEAL_MAGIC",
     ),
     "local files of `EmbeddedRocksDBStateBackend`": (
-        "backends/rocksdb/keyed_rocksdb.py",
+        "backends/rocksdb/rocksdb_backend.py",
         "_LAYOUT",
     ),
 }
@@ -90,4 +90,4 @@ def test_the_page_lists_each_module_that_is_public():
         name for row in rows_of("The public API") for name in re.findall(r"`([\w.]+)`", row[0])
     ]
 
-    assert sorted({as_listed(each) for each in DOORS | documented()}) == sorted(listed)
+    assert sorted({as_listed(each) for each in PUBLIC_MODULES | documented()}) == sorted(listed)

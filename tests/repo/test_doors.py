@@ -25,7 +25,7 @@ from pyflinklike import (
     Types,
     ValueState,
 )
-from pyflinklike._exports import DOORS, export_public
+from pyflinklike._exports import PUBLIC_MODULES, export_public
 from pyflinklike._messages import short_repr
 from pyflinklike.types.row import row_class
 from pyflinklike.upsert import UpsertFunction
@@ -53,7 +53,7 @@ NEEDED = {
 
 PUBLIC = {
     f"{door}.{name}": each
-    for door in sorted(DOORS)
+    for door in sorted(PUBLIC_MODULES)
     if door not in NEEDED or importlib.util.find_spec(NEEDED[door])
     for name, each in shown_by(door).items()
 }
@@ -62,7 +62,7 @@ CLASSES = {name: each for name, each in PUBLIC.items() if isinstance(each, type)
 
 def test_what_a_door_shows_says_so():
     """Its module is a door, and has it under its name; the façade has what two doors show."""
-    behind = {name for name, each in PUBLIC.items() if each.__module__ not in DOORS}
+    behind = {name for name, each in PUBLIC.items() if each.__module__ not in PUBLIC_MODULES}
     others = {
         name
         for name, each in PUBLIC.items()
@@ -214,7 +214,7 @@ def test_spark_sends_what_a_door_shows_by_its_name():
 
 def test_the_light_doors_open_without_spark():
     """Only those of Spark, Kafka, reports and state as data import PySpark; neither pandas, RocksDB nor pytest is needed."""
-    light = sorted(DOORS - set(NEEDED))
+    light = sorted(PUBLIC_MODULES - set(NEEDED))
     code = (
         f"import sys, {', '.join(light)}\n"
         "heavy = {'pandas', 'py4j', 'pyspark', 'rocksdict', 'pytest', 'hypothesis'}\n"

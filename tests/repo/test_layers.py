@@ -288,7 +288,7 @@ def test_every_directory_of_the_package_is_a_package():
             id="for annotations",
         ),
         pytest.param(
-            "testing.harnesses", "import pyflinklike.spark.side_outputs", id="testing to spark"
+            "testing.harnesses", "import pyflinklike.spark._api.results", id="testing to spark"
         ),
         pytest.param(
             "spark._api.query", "from pyflinklike.testing import X", id="spark to testing"

@@ -21,7 +21,7 @@ import pytest
 
 import pyflinklike as flink
 from pyflinklike import Types, cdc, errors, stores, upsert, views
-from pyflinklike._exports import DOORS
+from pyflinklike._exports import PUBLIC_MODULES
 from pyflinklike.types import Pickled
 
 
@@ -221,7 +221,7 @@ def test_a_pickle_names_only_doors(name: str):
     for protocol in (2, 4, 5):
         named = ours_named_in(pickle.dumps(VALUES[name](), protocol))
         assert named
-        assert named <= DOORS
+        assert named <= PUBLIC_MODULES
 
 
 @pytest.mark.parametrize("name", KEYS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyflinklike._exports import DOORS
+from pyflinklike._exports import PUBLIC_MODULES
 
 griffe = pytest.importorskip("griffe", reason="griffe is not installed (the extra `docs`)")
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
@@ -53,7 +53,7 @@ def run(path):
 
 def public_classes(package):
     """Those of the doors whose `__init__` a decorator, `NamedTuple` or `__new__` makes."""
-    for door in DOORS:
+    for door in PUBLIC_MODULES:
         module = package[door.partition(".")[2]] if "." in door else package
         for name in module.exports or ():
             member = module[str(name)]

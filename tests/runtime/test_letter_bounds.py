@@ -11,12 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyflinklike import DeadLetters, HashMapStateBackend, KeyedProcessFunction, OutputTag, Types
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.errors import UserFunctionError
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 DEAD = OutputTag("dead")
 

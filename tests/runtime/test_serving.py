@@ -10,6 +10,7 @@ import pytest
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike._changelog.key_group_state import KeyGroupState
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from pyflinklike._runtime.assembly import OperatorDeclaration
@@ -30,7 +31,6 @@ from pyflinklike._runtime.micro_batch import (
 from pyflinklike.errors import UserFunctionError
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
 class Sum(KeyedProcessFunction):

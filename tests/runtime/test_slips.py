@@ -547,7 +547,7 @@ def test_a_descriptor_is_shared_by_functions_that_are_open() -> None:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], list[str]]:
     """Run something in a process that was told nothing, and return the warnings."""
-    monkeypatch.setattr(_deprecation, "_TOLD", set())
+    monkeypatch.setattr(_deprecation, "_SHOWN", set())
 
     def run(call: Callable[[], Any]) -> list[str]:
         with warnings.catch_warnings(record=True) as caught:

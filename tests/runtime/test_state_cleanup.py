@@ -12,6 +12,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._clock import Clock, TimeDomain
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
@@ -19,7 +20,6 @@ from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.state.ttl_table import TtlTable
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 EVENT, PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 ONLY_COMPACTION = (0, Duration.of_days(0))

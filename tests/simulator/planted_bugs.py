@@ -37,9 +37,9 @@ OPERATOR = "_runtime.keyed_operator"
 TIMERS = "_runtime.timer_queue"
 BROADCAST = "_runtime.broadcast_invoker"
 OUTPUTS = "_runtime.outputs"
-HEAP = "backends.heap.keyed_heap"
+HEAP = "backends.heap.heap_backend"
 DICTS = "backends.heap.dict_tables"
-ROCKS = "backends.rocksdb.keyed_rocksdb"
+ROCKS = "backends.rocksdb.rocksdb_backend"
 BACKEND = "backends.state_backend"
 GUARD = "_runtime.failure_isolation"
 STAGED = "state.write_buffer"
@@ -463,16 +463,15 @@ BUGS = [
     ),
     _bug(
         "a watermark of 0 is one",
-        STREAM,
-        "watermark_of(int(timer_values.getCurrentWatermarkInMs()))",
-        "int(timer_values.getCurrentWatermarkInMs())",
+        TASK,
+        "max(watermark_of(watermark), self._plan.least_watermark)",
+        "max(watermark, self._plan.least_watermark)",
     ),
     _bug(
         "the processing time is left at its first",
-        STREAM,
-        "clock.processing_time = int(timer_values.getCurrentProcessingTimeInMs())",
-        "clock.processing_time = clock.processing_time or "
-        "int(timer_values.getCurrentProcessingTimeInMs())",
+        TASK,
+        "clock.processing_time = processing_time",
+        "clock.processing_time = clock.processing_time or processing_time",
     ),
     _bug(
         "a timer is not in the table",

@@ -24,7 +24,7 @@ from pyflinklike._changelog.operator_record import (
     OperatorRecord,
 )
 from pyflinklike.spark._host.blob_map import HEAD_AT
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids
 from pyflinklike.spark._wire.payloads import payload_to_batch
 

@@ -23,15 +23,14 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.log_storage import Head, InMemoryLogStorage
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, TimerScheduling, serve
-from pyflinklike.backends.heap.keyed_heap import WARM_GROUPS
+from pyflinklike.backends.heap.heap_backend import WARM_GROUPS
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 REFUSED = (CorruptStateError, IncompatibleStateError)
 SAVEPOINT, HEAD = "savepoint", "head"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from spark_support import pickle_by_value
 
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 
 if not HAS_TRANSFORM_WITH_STATE:
     pytest.skip("PySpark 3.5 has no transformWithState", allow_module_level=True)

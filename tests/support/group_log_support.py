@@ -8,13 +8,12 @@ import attrs
 
 from pyflinklike._changelog.key_group_log import KeyGroupLog
 from pyflinklike._changelog.key_group_state import KeyGroupState
-from pyflinklike._changelog.log_storage import HeadTimes
+from pyflinklike._changelog.log_storage import HeadTimes, InMemoryLogStorage
 from pyflinklike._changelog.operator_record import OperatorIdentity
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Shape, TableSpec
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.types import Types
 
 COUNT = TableSpec("count", Shape.SINGLE, "value", Types.LONG())

@@ -28,8 +28,8 @@ from pyflinklike.pyflink._spark.results import Results
 from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
 from pyflinklike.pyflink._spark.stream_sources import micro_batches
 from pyflinklike.pyflink._spark.watermark_feed import WATERMARK
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._plan.operator_plan import Plan
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import (
     group_ids,
     registry_key_of,

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 
 from pyflinklike import MIN_WATERMARK, HashMapStateBackend, KeyedProcessFunction, Types
-from pyflinklike._changelog.log_storage import HEAD_AT
+from pyflinklike._changelog.log_storage import HEAD_AT, InMemoryLogStorage
 from pyflinklike._changelog.operator_record import OperatorRecord, register_key_groups
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
@@ -31,7 +31,6 @@ from pyflinklike.queryable_state.image import Image, Share, Write, image_of, nex
 from pyflinklike.queryable_state.queryable_state import CACHE_BYTES, Settings
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.stores import StoreDescriptor
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 _OWNERS = itertools.count()
 STRING = Types.STRING()

@@ -27,6 +27,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
@@ -34,7 +35,6 @@ from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import Records, TimerScheduling, serve
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.stores import KeyValueStoreDescriptor
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 KEYS = [f"key-{number:03}" for number in range(120)]
 LARGE = KEYS[7]

@@ -44,7 +44,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.schema import arrow_schema
 from pyflinklike.spark._wire.system_columns import frame_of
 from pyflinklike.testing import KeyedProcessHarness

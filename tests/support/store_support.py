@@ -27,13 +27,13 @@ from pyflinklike import (
     Types,
 )
 from pyflinklike._changelog.key_group_state import KeyGroupState
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import commit
 from pyflinklike.stores import ChangelogRecord, StoreDescriptor
 from pyflinklike.stores.store_codec import INT_SIZE, read_int
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 _GROUP, _GROUPS = 3, 8
 _DIRECTORY = tempfile.TemporaryDirectory()

@@ -24,6 +24,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._changelog.key_group_state import LocalStateBackend
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
 from pyflinklike._runtime.assembly import OperatorDeclaration
@@ -32,7 +33,6 @@ from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, begin, serve
 from pyflinklike.state_processor._logs.checkpoint_logs import merge, read_log
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 BACKENDS = [pytest.param(HashMapStateBackend(), id="heap")]
 try:

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._clock import TimeDomain
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
@@ -22,7 +23,6 @@ from pyflinklike._runtime.micro_batch import NO_RECORDS, Records, TimerSchedulin
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.functions.process_functions import KeyedProcessFunction
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.types import Types
 
 _GROUP = 0

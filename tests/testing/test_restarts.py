@@ -16,8 +16,8 @@ from surroundings import is_installed
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from pyflinklike._changelog.key_group_state import KeyGroupState
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike.errors import PyflinklikeError
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 BACKENDS = {"heap": HashMapStateBackend, "rocksdb": EmbeddedRocksDBStateBackend}
 THROUGH = ("snapshot", "log")

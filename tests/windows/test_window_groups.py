@@ -27,6 +27,7 @@ from pyflinklike import (
 )
 from pyflinklike._changelog.entry_codec import decode_entries
 from pyflinklike._changelog.key_group_state import LocalStateBackend
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.segment_chain import sections_of
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
@@ -38,7 +39,6 @@ from pyflinklike._runtime.micro_batch import Records, UnsortedRecords, serve
 from pyflinklike.aggregations import Max, MinBy, Sum
 from pyflinklike.errors import UserFunctionError
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.windows import (
     CountTrigger,
     EventTimeSessionWindows,

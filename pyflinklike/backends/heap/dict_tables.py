@@ -78,8 +78,8 @@ def find_entries(entries: dict[Any, Any], keys: list[Any]) -> tuple[list[Any], l
         return keys, [entries[key] for key in keys]
 
 
-class SingleTable:
-    """One entry for each key."""
+class _HeapTable:
+    """The view of a table's data, in one key group at a time."""
 
     __slots__ = ("_current", "_data", "_dirty", "_entries", "spec")
 
@@ -92,6 +92,12 @@ class SingleTable:
         self._data = data
         self._entries = data.entries
         self._dirty = data.dirty
+
+
+class SingleTable(_HeapTable):
+    """One entry for each key."""
+
+    __slots__ = ()
 
     def get(self, user_key: Hashable) -> Entry:
         return self._entries.get(self._current.key, MISSING)
@@ -194,20 +200,10 @@ class SingleTable:
             self._entries.update(zip(changes.keys, changes.entries))
 
 
-class ManyTable:
+class ManyTable(_HeapTable):
     """Entries under user keys, for each key."""
 
-    __slots__ = ("_current", "_data", "_dirty", "_entries", "spec")
-
-    def __init__(self, spec: TableSpec, current: TableKey) -> None:
-        self.spec = spec
-        self._current = current
-        self.point_at(HeapTableData(spec))
-
-    def point_at(self, data: HeapTableData) -> None:
-        self._data = data
-        self._entries = data.entries
-        self._dirty = data.dirty
+    __slots__ = ()
 
     def get(self, user_key: Hashable) -> Entry:
         mine = self._entries.get(self._current.key)

@@ -142,13 +142,6 @@ class LocalDatabase:
         except Exception as error:
             raise self._lost(error) from error
 
-    def keys_backwards(self, begin: bytes, end: bytes) -> Iterator[bytes]:
-        """Yield the keys from before `end` down to `begin`."""
-        try:
-            yield from keys_backwards(self._db, begin, end)
-        except Exception as error:
-            raise self._lost(error) from error
-
     # Writing
 
     def write(
@@ -500,21 +493,10 @@ def rows_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[tuple[bytes, b
             if key < end:
                 yield key, value
         last = chunk[-1][0]
-    _must_be_over(_before(more, last))
-
-
-def keys_backwards(db: Any, begin: bytes, end: bytes) -> Iterator[bytes]:
-    """Yield the keys of the rows that `rows_backwards` yields."""
-    last, more = end, db.iter()
-    for chunk in _chunks(db.keys(backwards=True, from_key=end)):
-        for key in chunk:
-            # As in `rows_backwards`: a lower bound in the options has no effect.
-            if key < begin:
-                return
-            if key < end:
-                yield key
-        last = chunk[-1]
-    _must_be_over(_before(more, last))
+    more.seek_for_prev(last)
+    if more.valid() and more.key() == last:
+        more.prev()
+    _must_be_over(more)
 
 
 def _chunks(read: Iterator[Any]) -> Iterator[list[Any]]:
@@ -523,13 +505,6 @@ def _chunks(read: Iterator[Any]) -> Iterator[list[Any]]:
     while chunk := list(islice(read, size)):
         yield chunk
         size = min(2 * size, _MOST_AT_ONCE)
-
-
-def _before(more: Any, last: bytes) -> Any:
-    more.seek_for_prev(last)
-    if more.valid() and more.key() == last:
-        more.prev()
-    return more
 
 
 def _must_be_over(more: Any) -> None:

@@ -13,19 +13,59 @@ Memory holds the entries of one key group that a batch touches, and the times of
 the batch before touched most of the group, memory also holds up to 16 MiB of each of its tables.  A
 group that has to be rebuilt from its log is in memory as a whole while that happens, so choose enough
 key groups.
+
+Beside its entries a key group has one row on disk, from which a later batch goes on.  The row is a
+header and a pickled dict of builtin values by name.  To read it makes no object of a class and imports
+nothing.  The header says how this row and the rows of entries are written, so a row of another version
+is recognised before any of it is unpickled.  A row may also be unreadable although RocksDB found its
+bytes to be right; then nothing in it is used.  In both cases the key group is rebuilt from its log, and
+replaces the rows on disk.
+
+The row has neither tables nor timers: a table has rows of its own, and timers follow from its entries.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
+import logging
+import pickle
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, NoReturn
+
 import attrs
 
-from pyflinklike.backends.rocksdb.keyed_rocksdb import RocksDBKeyedStateBackend
-from pyflinklike.backends.rocksdb.local_database import PredefinedOptions, require_rocksdict
-from pyflinklike.backends.state_backend import StateBackend
-from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
+from pyflinklike._changelog.key_group_state import KeyGroupState
+from pyflinklike._changelog.segments import Declaration, Section
+from pyflinklike.backends.rocksdb.local_database import (
+    LocalDatabase,
+    PredefinedOptions,
+    require_rocksdict,
+)
+from pyflinklike.backends.rocksdb.many_table import RocksTableOfAnyShape, new_table
+from pyflinklike.backends.rocksdb.rocks_tables import RocksTableData
+from pyflinklike.backends.state_backend import KeyedBackend, StateBackend
+from pyflinklike.errors import (
+    DeclarationError,
+    DeclarationTypeError,
+    DeclarationValueError,
+    LocalStateError,
+)
 from pyflinklike.state.current_key import CurrentKey
+from pyflinklike.state.table import TableChanges, TableSpec
 
-__all__ = ["EmbeddedRocksDBStateBackend", "PredefinedOptions"]
+__all__ = [
+    "EmbeddedRocksDBStateBackend",
+    "PredefinedOptions",
+    "RocksDBKeyedStateBackend",
+    "TableOnDisk",
+    "entries_at",
+    "from_row",
+    "row_at",
+    "to_row",
+]
+
 
 _TRANSFER_THREADS = 4  # Flink's default
 
@@ -163,3 +203,295 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
     def __str__(self) -> str:
         return "EmbeddedRocksDBStateBackend"
+
+
+# The tables of one operator
+
+
+_LOGGER = logging.getLogger("pyflinklike.backends")
+
+
+class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
+    """Tables over one RocksDB, which is opened when it is first needed.
+
+    Args:
+        current: Holds the current key, under which tables look.
+        owner: The name of the operator in its query, whose working state this is.
+        paths: The storage paths; if empty, Spark's local directories or the one for temporary files.
+        predefined: The kind of disk that RocksDB is tuned for.
+    """
+
+    is_persistent = True
+
+    def __init__(
+        self, current: CurrentKey, owner: str, paths: tuple[str, ...], predefined: PredefinedOptions
+    ) -> None:
+        super().__init__(current, owner)
+        self._paths = paths
+        self._predefined = predefined
+        self._forms: dict[str, str] = {}
+        self._database: LocalDatabase | None = None
+        self._taken: set[int] = set()
+        self._logged: Callable[[], Iterable[TableChanges]] | None = None
+
+    def _ensure_database(self) -> LocalDatabase:
+        if self._database is None or not self._database.is_open:
+            self._database = LocalDatabase(self._paths, self.owner, self._predefined.to_options)
+        return self._database
+
+    # Tables
+
+    def new_table(self, spec: TableSpec) -> RocksTableOfAnyShape:
+        """Create a table over rows."""
+        self._forms[spec.name] = _form_of(spec)
+        return new_table(spec, self.current, self._ensure_database, self._rebuild)
+
+    def new_data(self, spec: TableSpec) -> RocksTableData:
+        """Create data without entries in memory or on disk."""
+        return RocksTableData()
+
+    def point(self, table: RocksTableOfAnyShape, index: int, data: RocksTableData) -> None:
+        """Turn a table to its rows in a key group, and to the overlay on them."""
+        table.point_at(data, entries_at(index)[0] + _name_of(table.spec.name))
+
+    # Damage
+
+    def rebuild_from(self, logged: Callable[[], Iterable[TableChanges]] | None) -> None:
+        """Set the log from which the current key group is rebuilt if the disk cannot be read."""
+        self._logged = logged
+
+    def _rebuild(self, error: LocalStateError) -> None:
+        """Read the current key group from its log into memory, beneath the batch's own changes."""
+        if self._database is not None:
+            self._database.discard()
+        if self._logged is None:
+            raise error
+        _LOGGER.warning("key group %d is rebuilt from its log: %s", self._index, error)
+        known = {name: table.data for name, table in self._tables.items()}
+        for table in self._tables.values():
+            # An empty prefix and no rows: the log is applied to memory alone.
+            table.point_at(RocksTableData(), b"")
+        try:
+            for changes in self._logged():
+                self.apply(changes)
+        finally:
+            rebuilt = {name: table.data for name, table in self._tables.items()}
+            for name, table in self._tables.items():
+                self.point(table, self._index, known[name])
+        for name, table in self._tables.items():
+            table.take_over(rebuilt[name])
+
+    # Between batches
+
+    def pop_cached(self, index: int) -> KeyGroupState | None:
+        """Return a key group as it is on disk; None if a batch took it and has not kept it since."""
+        if index in self._taken:
+            return None
+        try:
+            row = self._ensure_database().get(row_at(index))
+        except LocalStateError:
+            return None
+        if row is None:
+            return None
+        # Once a batch has begun, the group on disk is stale until it is kept again.
+        self._taken.add(index)
+        kept = from_row(row, index)
+        if kept is None:
+            return None
+        state, tables = kept
+        if not all(self._is_readable(name, each) for name, each in tables.items()):
+            return None
+        for name, each in tables.items():
+            state.tables[name] = _data_of(each)
+        return state
+
+    def _is_readable(self, name: str, kept: TableOnDisk) -> bool:
+        """Return whether entries are declared as they were written, or there are no entries.
+
+        If entries are undeclared, or declared otherwise (a TTL was added), they must be read from
+        the log, which knows their types.
+        """
+        return not kept.size or self._forms.get(name) == kept.form
+
+    def cache(self, state: KeyGroupState) -> None:
+        """Bring the disk to the committed state of a key group, in one write.
+
+        Raises:
+            LocalStateError: The disk cannot be read; the group is not kept.
+            SparkSetupError: The disk cannot be written to.
+        """
+        index, tables = state.index, state.tables
+        current = self._index, self._data
+        # Tables turn to the group of `state`, because `rows_to_write` looks at the group they are in.
+        self.enter(index, tables)
+        puts: dict[bytes, bytes | None] = {}
+        for table in self._tables.values():
+            puts.update(table.rows_to_write())
+        kept = {name: self._describe_table(name, data) for name, data in tables.items()}
+        puts[row_at(index)] = to_row(state, kept)
+        is_new = not any(data.is_based for data in tables.values())
+        # The same write deletes the rows of the group that an older run has left.
+        self._ensure_database().write(puts, entries_at(index) if is_new else None)
+        for name, each in kept.items():
+            tables[name] = _data_of(each)
+        self.enter(*current)
+        self._taken.discard(index)
+
+    def _describe_table(self, name: str, data: RocksTableData) -> TableOnDisk:
+        table = self._tables.get(name)
+        is_dense = table is not None and table.is_dense()
+        return TableOnDisk(self._forms.get(name), data.size, data.cursor, is_dense)
+
+    # The end
+
+    def release(self) -> None:
+        """Write RocksDB's memory to the disk, and release the directory until it is needed."""
+        self._taken.clear()
+        if self._database is not None:
+            self._database.close()
+
+    def close(self) -> None:
+        """Forget the tables, and release the directory."""
+        super().close()
+        self.release()
+
+    def discard(self) -> None:
+        """Close the backend, and delete its files."""
+        self.close()
+        if self._database is not None:
+            self._database.delete()
+
+
+def _data_of(kept: TableOnDisk) -> RocksTableData:
+    """Return the data of a table that has no entry in memory."""
+    return RocksTableData(is_based=True, size=kept.size, cursor=kept.cursor, is_dense=kept.is_dense)
+
+
+def _form_of(spec: TableSpec) -> str:
+    """Describe a table; entries on disk are its own only if their description is the same."""
+    types = [each and each.signature for each in (spec.user_key_type, spec.value_type)]
+    if spec.namespace_type is not None:
+        types.append(spec.namespace_type.signature)
+    types += [f"{each.name}={each.value}" for each in spec.settings]
+    return repr((spec.kind, spec.shape.value, spec.paired, *types))
+
+
+def _name_of(table: str) -> bytes:
+    """Return a table's part of the keys on disk."""
+    return hashlib.blake2b(table.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+# The row of a key group
+
+
+_LAYOUT = 1
+"""The version of the layout of all rows, also of entries; raise it whenever the layout changes."""
+_HEADER = struct.Struct("<4sI")
+_MAGIC = b"PFK\x00"
+_KEY = struct.Struct(">cI")
+
+
+def entries_at(index: int) -> tuple[bytes, bytes]:
+    """Return the keys between which all entries of a key group lie."""
+    return _KEY.pack(b"g", index), _KEY.pack(b"g", index + 1)
+
+
+def row_at(index: int) -> bytes:
+    """Return the key of the row of a key group."""
+    return _KEY.pack(b"m", index)
+
+
+class TableOnDisk(NamedTuple):
+    """The part of a key group's row that describes one table, whose entries have rows of their own.
+
+    Args:
+        form: The declaration under which its entries were written; None if no program declared it.
+        size: The number of its entries.
+        cursor: The row at which the running sweep goes on.
+        is_dense: Whether the batch used most of the entries.
+    """
+
+    form: str | None
+    size: int
+    cursor: bytes
+    is_dense: bool
+
+
+def to_row(state: KeyGroupState, tables: Mapping[str, TableOnDisk]) -> bytes:
+    """Write the row of a key group.
+
+    Args:
+        state: The state of the group; its tables and timers are left out.
+        tables: The description of each of its tables, by name.
+    """
+    fields = {
+        "nonce": state.nonce,
+        "next_sequence": state.next_sequence,
+        "rewrite": state.rewrite,
+        "declared": state.declared,
+        "declarations": {number: each.fields() for number, each in state.declarations.items()},
+        "pending": {
+            name: [(each.declaration.fields(), each.payload, each.where) for each in sections]
+            for name, sections in state.pending.items()
+        },
+        "tables": {name: each._asdict() for name, each in tables.items()},
+    }
+    return _HEADER.pack(_MAGIC, _LAYOUT) + pickle.dumps(fields, 5)
+
+
+def from_row(row: bytes, index: int) -> tuple[KeyGroupState, dict[str, TableOnDisk]] | None:
+    """Read a row that `to_row` wrote; None if no batch can go on from it.
+
+    Args:
+        row: The bytes of the row, as they are on disk.
+        index: The index of the key group, for the log.
+
+    Returns:
+        The working state without tables, and the description of each table, by name.
+    """
+    if row[: _HEADER.size] != _HEADER.pack(_MAGIC, _LAYOUT):
+        _LOGGER.info("key group %d was kept by another version, and is rebuilt from its log", index)
+        return None
+    try:
+        fields = _Unpickler(io.BytesIO(row[_HEADER.size :])).load()
+        tables = {name: TableOnDisk(**each) for name, each in fields.pop("tables").items()}
+        return _state(index, **fields), tables
+    except Exception as error:  # unpickling may raise anything
+        _LOGGER.warning("key group %d is rebuilt from its log: its row gives %r", index, error)
+        return None
+
+
+def _state(
+    index: int,
+    *,
+    nonce: bytes,
+    next_sequence: int,
+    rewrite: bool,
+    declared: dict[str, int],
+    declarations: Mapping[int, Mapping[str, Any]],
+    pending: Mapping[str, Iterable[tuple[Mapping[str, Any], bytes, str]]],
+) -> KeyGroupState:
+    return KeyGroupState(
+        index,
+        nonce,
+        next_sequence,
+        rewrite=rewrite,
+        declared=declared,
+        declarations={number: Declaration.of_fields(each) for number, each in declarations.items()},
+        pending={
+            name: [
+                Section(Declaration.of_fields(declaration), payload, where)
+                for declaration, payload, where in sections
+            ]
+            for name, sections in pending.items()
+        },
+    )
+
+
+class _Unpickler(pickle.Unpickler):
+    """An unpickler of builtin values only."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        """Raise: no row names a class or function."""
+        msg = f"{module}.{name} in a row of plain values"
+        raise pickle.UnpicklingError(msg)

@@ -19,8 +19,7 @@ from pyflinklike._messages import short_repr
 from pyflinklike.aggregations._element_types import element_type
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, SparkSetupError
 from pyflinklike.pyflink._graph.sources import DataGeneratorSource, Source
-from pyflinklike.spark._host.collector_freeze import with_imports_frozen
-from pyflinklike.spark._host.worker_errors import tell_errors_of_each
+from pyflinklike.spark._host.driver_pickle import in_worker
 from pyflinklike.spark._plan.event_time import check_event_time, has_watermark
 from pyflinklike.spark._plan.process_options import check_columns
 from pyflinklike.spark._plan.session import time_zone_of
@@ -277,9 +276,7 @@ class DataFrameSource(FrameSource):
                 "execution.target to spark"
             )
             raise SparkSetupError(msg)
-        parts = self.df.mapInArrow(
-            with_imports_frozen(tell_errors_of_each(self._pickle)), "elements binary"
-        )
+        parts = self.df.mapInArrow(in_worker(self._pickle), "elements binary")
         for row in parts.toLocalIterator(prefetchPartitions=True):
             yield from pickle.loads(bytes(row[0]))  # noqa: S301  # of `_pickle`
 

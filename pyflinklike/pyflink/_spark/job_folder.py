@@ -537,7 +537,7 @@ def _operator(steps: JobSteps, node: Node, depth: int) -> JobOperator:
         key_type=repr(steps.key_type(node)),
         max_parallelism=steps.key_groups(node),
         depth=depth,
-        has_own_time=node.id in steps.own_times,
+        has_own_time=node.id in steps.reassigners,
     )
 
 

@@ -45,7 +45,7 @@ from pyflinklike.pyflink._spark.stage_outputs import (
 from pyflinklike.pyflink._spark.stage_task import StageTask, sides_read
 from pyflinklike.pyflink._spark.stages import (
     PythonStage,
-    find_own_times,
+    find_reassigners,
     needs_ticks,
     observe_functions,
     registers_processing_timers,
@@ -53,10 +53,9 @@ from pyflinklike.pyflink._spark.stages import (
     time_mode_of,
 )
 from pyflinklike.pyflink._spark.watermark_feed import MARKED_SCHEMA, WATERMARK
-from pyflinklike.spark._host.collector_freeze import with_imports_frozen
+from pyflinklike.spark._api.query import pack_records
+from pyflinklike.spark._host.driver_pickle import in_worker
 from pyflinklike.spark._host.observed_metrics import observe_payloads
-from pyflinklike.spark._host.packed_records import pack_records
-from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, with_batch_time
@@ -157,13 +156,13 @@ def _in_batch(frame: DataFrame, plans: Sequence[Plan], steps: JobSteps) -> DataF
     rows = rows.repartition(KEY_GROUP) if asked is None else rows.repartition(asked, KEY_GROUP)
     # Nulls come first: elements without a time, and broadcast elements, before all others.
     in_order = rows.sortWithinPartitions(KEY_GROUP, "time", "arrival")
-    running = with_imports_frozen(run_in_batch(plans, tells_counts=steps.tells_counts))
+    running = in_worker(run_in_batch(plans, tells_counts=steps.tells_counts))
     result: DataFrame = in_order.mapInArrow(running, RESULT_SCHEMA.ddl)
     return result
 
 
 def _map_frame(frame: DataFrame, task: StageTask, schema: WireSchema) -> DataFrame:
-    running = with_imports_frozen(tell_errors_of_each(task.run))
+    running = in_worker(task.run)
     result: DataFrame = frame.mapInArrow(running, schema.ddl)
     return result
 
@@ -193,7 +192,7 @@ class JobSteps:
         self.time_mode = time_mode_of(job.graph)
         self.counting = find_counting_nodes(job.graph) if self.is_streaming else {}
         """The names of functions without keys that report metrics, by the numbers of their nodes."""
-        self.own_times = find_own_times(job.graph) if self.is_streaming else {}
+        self.reassigners = find_reassigners(job.graph) if self.is_streaming else {}
         """For each keyed node with reassigned timestamps, the node that assigns them."""
         self.tells_counts = False
         """Whether the driver gets the counts of a batch, in addition to the results."""
@@ -263,7 +262,7 @@ class JobSteps:
 
     def _target(self, node: Node, place: int) -> Target:
         # Spark does not know the watermark of reassigned timestamps, so it calls no key group for it.
-        own_time = self.own_times.get(node.id)
+        reassigner = self.reassigners.get(node.id)
         calls_all_key_groups = self.calls_all_key_groups and registers_processing_timers(node)
         return Target(
             node.id,
@@ -271,8 +270,8 @@ class JobSteps:
             self.key_groups(node),
             self._keys(node) is not None,
             isinstance(node, WithBroadcast),
-            calls_all_key_groups=calls_all_key_groups or own_time is not None,
-            own_time=own_time,
+            calls_all_key_groups=calls_all_key_groups or reassigner is not None,
+            reassigner=reassigner,
         )
 
     def tick_calls(self) -> list[tuple[int, int]]:
@@ -288,12 +287,12 @@ class JobSteps:
         """
         packer, plans, first_output = self._packer(before), [], 0
         # All operators that share a state operator get the reports of all of them.
-        found = (self.own_times.get(number) for number in stage.entrances)
-        own_times = tuple(dict.fromkeys(each for each in found if each is not None))
+        found = (self.reassigners.get(number) for number in stage.entrances)
+        reassigners = tuple(dict.fromkeys(each for each in found if each is not None))
         for number in stage.entrances:
             node = self.job.graph.nodes[number]
             plan = self._operator(node, stage, packer, first_output)
-            plans.append(attrs.evolve(plan, own_times=own_times))
+            plans.append(attrs.evolve(plan, reassigners=reassigners))
             first_output += 1 + len(sides_read(stage, number))
         return plans
 
@@ -321,7 +320,7 @@ class JobSteps:
             timed_outputs=True,
             first_output=first_output,
             calls_all_key_groups=self._calls_all_key_groups(node),
-            own_time=self.own_times.get(node.id),
+            reassigner=self.reassigners.get(node.id),
             on_error=self.job.settings.letters_to(sides_read(stage, node.id)),
         )
 

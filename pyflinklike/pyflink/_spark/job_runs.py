@@ -51,12 +51,11 @@ from pyflinklike.pyflink._spark.job_session import (
 from pyflinklike.pyflink._spark.results import Handover, Ledger, ResultBatch, Results
 from pyflinklike.pyflink._spark.stream_sources import StreamSource, batch_frame
 from pyflinklike.pyflink._spark.watermark_feed import WatermarkFeed, needs_feed
-from pyflinklike.spark._host.collector_freeze import with_imports_frozen
+from pyflinklike.spark._host.driver_pickle import in_worker
 from pyflinklike.spark._host.spark_failures import error_of
-from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.requirements import packages_checked
 from pyflinklike.spark._plan.session import time_zone_of
-from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
+from pyflinklike.spark._wire.output_layout import OutputEncoder
 from pyflinklike.spark._wire.schema import output_schema
 from pyflinklike.state_processor._checkpoints.checkpoint import savepoint_location_in
 from pyflinklike.state_processor._checkpoints.job_at_rest import driver_of
@@ -371,7 +370,7 @@ def data_frame(
     encoder = OutputEncoder(columns, time_zone_of(spark), "to_data_frame", str)
     # Without a schema, an element that is no row is the value of the only column, even if it is a list.
     is_row = schema is not None or isinstance(sink.type_info, (RowTypeInfo, TupleTypeInfo))
-    opening = with_imports_frozen(tell_errors_of_each(_Opening(encoder, plain, is_row).run))
+    opening = in_worker(_Opening(encoder, plain, is_row).run)
     result: DataFrame = rows.mapInArrow(opening, columns)
     return result
 

@@ -46,9 +46,9 @@ from pyflinklike.pyflink._spark.stages import (
 )
 from pyflinklike.pyflink._spark.stream_sources import last_frame_source
 from pyflinklike.pyflink._spark.watermark_feed import has_idleness
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._plan.process_options import check_backend
 from pyflinklike.spark._plan.session import (
+    HAS_TRANSFORM_WITH_STATE,
     check_watermark_policy,
     max_parallelism_for,
     partitions_of,

@@ -33,7 +33,7 @@ from pyflinklike.pyflink._spark.stage_task import StageTask
 from pyflinklike.pyflink._spark.stages import COUNTS
 from pyflinklike.spark._host.batch_host import run_batch
 from pyflinklike.spark._plan.operator_plan import Plan
-from pyflinklike.spark._wire.key_groups import first_of, place_of
+from pyflinklike.spark._wire.key_groups import first_of, operator_index_of
 from pyflinklike.spark._wire.payloads import Packing
 from pyflinklike.spark._wire.stage_records import (
     PASSED_ON,
@@ -272,7 +272,7 @@ def _by_place(batches: Batches) -> Iterator[tuple[int, pa.RecordBatch]]:
         start = 0
         groups = batch.column(KEY_GROUP)
         while start < batch.num_rows:
-            place = place_of(groups[start].as_py())
+            place = operator_index_of(groups[start].as_py())
             # Rows are sorted, so the rows of an operator end at the first one of a later range.
             end = start + pc.sum(pc.less(groups.slice(start), first_of(place + 1))).as_py()
             own = pc.subtract(

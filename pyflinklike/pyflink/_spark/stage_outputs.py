@@ -27,7 +27,7 @@ from pyflinklike.spark._wire.key_groups import (
     registry_key_of,
     registry_payload,
 )
-from pyflinklike.spark._wire.payloads import PACKED_SCHEMA, tell_homes
+from pyflinklike.spark._wire.payloads import PACKED_SCHEMA, report_to_homes
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.stage_records import (
     CALL,
@@ -94,7 +94,7 @@ class Target:
         has_keys: Whether elements have keys; otherwise they go to key groups in turn.
         has_broadcast: Whether the second input of the operator goes to all key groups.
         calls_all_key_groups: Whether its key groups are called in every micro-batch.
-        own_time: The number of the node that reassigns timestamps before the operator, or None.
+        reassigner: The number of the node that reassigns timestamps before the operator, or None.
     """
 
     node: int
@@ -103,7 +103,7 @@ class Target:
     has_keys: bool = True
     has_broadcast: bool = False
     calls_all_key_groups: bool = attrs.field(default=False, kw_only=True)
-    own_time: int | None = attrs.field(default=None, kw_only=True)
+    reassigner: int | None = attrs.field(default=None, kw_only=True)
 
     def is_broadcast(self, address: Address) -> bool:
         """Return whether all key groups get the records of an address."""
@@ -202,7 +202,7 @@ class StreamSender(Sender):
 
     def tell(self, assigner: int, watermark: int) -> None:
         """Report a watermark to all partition watermarks of the next state operator."""
-        reports = tell_homes(assigner, watermark, self._tasks)
+        reports = report_to_homes(assigner, watermark, self._tasks)
         self._rows += [(key, -1, payload) for key, payload in reports]
 
     def end(self, watermark: int) -> Iterator[pa.RecordBatch]:

@@ -49,8 +49,8 @@ from pyflinklike.pyflink._spark.stages import COUNTS, PythonStage, is_keyed
 from pyflinklike.pyflink._spark.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.stage_records import (
-    OWN_TIMES,
     PASSED_ON,
+    REASSIGNED_WATERMARKS,
     Address,
     StageRecord,
     dump,
@@ -189,7 +189,7 @@ class _RunningStage:
     def results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the stage puts out for record batches, and its watermark."""
         yield from self._process(batches)
-        self._report_own_times()
+        self._report_reassigned_watermarks()
         watermark = self._stations.watermark()
         if self._task.is_streaming and self._stage.number == 0:
             check_watermark(watermark)
@@ -219,12 +219,12 @@ class _RunningStage:
         if counts:
             self._sender.parcel(StageRecord(Address(COUNTS, 0), dump(list(map(tuple, counts)))))
 
-    def _report_own_times(self) -> None:
+    def _report_reassigned_watermarks(self) -> None:
         """Report the watermarks of timestamps that this stage reassigns to the operators after it."""
         found = {
-            target.own_time: self._stations.watermark_for(target.node)
+            target.reassigner: self._stations.watermark_for(target.node)
             for target in self._task.targets
-            if target.own_time is not None and target.own_time in self._stage.inner
+            if target.reassigner is not None and target.reassigner in self._stage.inner
         }
         for assigner, watermark in found.items():
             check_watermark(watermark)
@@ -284,19 +284,19 @@ class _RunningStage:
             yield from self._send(is_early=is_early)
 
     def _take_in(self, parcel: StageRecord) -> None:
-        if parcel.address.node == OWN_TIMES:
-            self._pass_own_times(parcel)
+        if parcel.address.node == REASSIGNED_WATERMARKS:
+            self._pass_reassigned_watermarks(parcel)
         elif parcel.address.node in self._stage.inner:
             self._stations.take_in(parcel.address, parcel.records())
         else:
             self._sender.parcel(parcel)
 
-    def _pass_own_times(self, parcel: StageRecord) -> None:
+    def _pass_reassigned_watermarks(self, parcel: StageRecord) -> None:
         """Pass on watermarks from the operators before to the operators after this stage."""
         context = TaskContext.get()
         # The partition watermarks of all tasks have reported the same.
         if context is None or context.partitionId() == 0:
-            wanted = {target.own_time for target in self._task.targets}
+            wanted = {target.reassigner for target in self._task.targets}
             for assigner, watermark in parcel.records():
                 if assigner in wanted:
                     self._sender.tell(assigner, watermark)

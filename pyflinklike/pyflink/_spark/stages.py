@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 from pyspark.sql import DataFrame
 
+from pyflinklike.functions.code_search import uses_processing_timers
 from pyflinklike.pyflink._graph.job import JobGraph
 from pyflinklike.pyflink._graph.nodes import (
     AssignTimestamps,
@@ -35,13 +36,12 @@ from pyflinklike.pyflink._graph.nodes import (
 from pyflinklike.pyflink._graph.watermarks import WatermarkKind, WatermarkStrategy
 from pyflinklike.spark._host.observed_metrics import numbers_by_name
 from pyflinklike.spark._plan.operator_plan import TimeMode
-from pyflinklike.spark._plan.timer_use import uses_processing_timers
-from pyflinklike.spark._wire.key_groups import PLACES
+from pyflinklike.spark._wire.key_groups import MOST_OPERATORS
 
 __all__ = [
     "COUNTS",
     "PythonStage",
-    "find_own_times",
+    "find_reassigners",
     "find_watermark_makers",
     "has_event_time",
     "has_processing_timers",
@@ -120,7 +120,7 @@ def _stage_numbers(graph: JobGraph) -> Mapping[int, int]:
         if is_keyed(node):
             number += 1
             # A state operator of Spark has room for this many operators; the others wait a stage.
-            while counts[number] == PLACES:
+            while counts[number] == MOST_OPERATORS:
                 number += 1
             counts[number] += 1
         found[node.id] = number
@@ -160,7 +160,7 @@ def time_mode_of(graph: JobGraph) -> TimeMode:
     return TimeMode.PROCESSING_TIME
 
 
-def find_own_times(graph: JobGraph) -> Mapping[int, int]:
+def find_reassigners(graph: JobGraph) -> Mapping[int, int]:
     """Return the keyed nodes with reassigned timestamps: times that are assigned after another keyed node.
 
     The watermark of such a node follows the last node that assigns times on each way to it.  Spark has one

@@ -49,8 +49,7 @@ from pyflinklike.pyflink._spark.data_frame_source import (
     refusal_of_position,
 )
 from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA, SourceRow
-from pyflinklike.spark._host.collector_freeze import with_imports_frozen
-from pyflinklike.spark._host.worker_errors import tell_errors_of_each
+from pyflinklike.spark._host.driver_pickle import in_worker
 from pyflinklike.spark._wire.stage_records import dump
 from pyflinklike.state_processor._checkpoints.job_at_rest import (
     BEGINNING,
@@ -222,7 +221,7 @@ class StreamSource:
         # They get the form of the rows of files, so that both can be united.
         rows = last.frame(spark, self._beginning, self._settings.records_per_batch)
         packing = partial(_pack, self._node.id, last)
-        pack = with_imports_frozen(tell_errors_of_each(packing))
+        pack = in_worker(packing)
         return files.union(rows.mapInArrow(pack, SOURCE_SCHEMA.ddl))
 
     def _frame(self, spark: SparkSession) -> DataFrame:

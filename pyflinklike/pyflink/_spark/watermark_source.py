@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from pyflinklike._clock import MIN_WATERMARK, wall_clock
 from pyflinklike.pyflink._spark.watermark_feed import MARKED_SCHEMA, mark_row, mark_rows
-from pyflinklike.spark._host.worker_errors import tell_errors_of_each
+from pyflinklike.spark._host.worker_errors import report_errors_of_each
 from pyflinklike.spark._wire.key_groups import group_ids
 from pyflinklike.spark._wire.stage_records import CALL
 from pyflinklike.state_processor._folders.folder_paths import read_json
@@ -97,7 +97,7 @@ def watermark_frame(spark: SparkSession, path: Path, calls: Calls = ()) -> DataF
     reading = spark.readStream.format(_FORMAT).option("path", str(path))
     if calls:
         reading = reading.option("ticks", "true")
-    marking = tell_errors_of_each(partial(_mark, tuple(calls)))
+    marking = report_errors_of_each(partial(_mark, tuple(calls)))
     return reading.load().mapInArrow(marking, MARKED_SCHEMA.ddl)
 
 

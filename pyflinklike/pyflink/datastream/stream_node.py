@@ -16,7 +16,7 @@ from pyflinklike._deprecation import WithoutJava
 from pyflinklike._messages import instance_of, short_repr
 from pyflinklike._type_vars import T
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.functions.code_slips import warn_of_slips
+from pyflinklike.functions.code_search import warn_of_slips
 from pyflinklike.pyflink._graph.functions import copy_function
 from pyflinklike.pyflink._graph.job_run import JobRun
 from pyflinklike.pyflink._graph.nodes import Node

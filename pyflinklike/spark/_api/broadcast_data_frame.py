@@ -14,9 +14,8 @@ from typing import Any
 import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
-from pyspark.sql import types as st
 
-from pyflinklike._options import options_shown
+from pyflinklike._checks import options_shown
 from pyflinklike._type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.process_functions import (
@@ -24,7 +23,7 @@ from pyflinklike.functions.process_functions import (
     KeyedBroadcastProcessFunction,
 )
 from pyflinklike.spark._api.connected_data_frames import check_both_stream
-from pyflinklike.spark._api.inputs import SORT_TIME, InputOf, OneInput, times_of, unite
+from pyflinklike.spark._api.inputs import SORT_TIME, InputOf, InputPair, OneInput
 from pyflinklike.spark._api.query import apply_function
 from pyflinklike.spark._plan.event_time import has_watermark
 from pyflinklike.spark._plan.process_options import (
@@ -34,7 +33,7 @@ from pyflinklike.spark._plan.process_options import (
     check_function,
 )
 from pyflinklike.spark._plan.session import check_watermark_policy, time_zone_of
-from pyflinklike.spark._wire.key_hash import group_or_hash, key_group
+from pyflinklike.spark._wire.key_groups import group_or_hash, key_group
 from pyflinklike.spark._wire.record_readers import BroadcastReader
 from pyflinklike.spark._wire.system_columns import ARRIVAL, INPUT, KEY_GROUP
 from pyflinklike.state.broadcast_state import broadcast_spec
@@ -152,7 +151,7 @@ class BroadcastConnectedDataFrame:
         given = ProcessOptions.of(options, KeyedProcessOptions)
         source = FrameWithBroadcast(self._main(given), self._broadcast.input)
         _check_kind(function, has_keys=bool(source.columns))
-        if source.df.isStreaming and has_watermark(source.rules.df):
+        if source.df.isStreaming and has_watermark(source.second.df):
             check_watermark_policy(source.df.sparkSession)
         return apply_function(function, source, output_type, given, self._broadcast.descriptors)
 
@@ -187,48 +186,17 @@ def _check_kind(function: Any, *, has_keys: bool) -> None:
 
 
 @attrs.frozen
-class FrameWithBroadcast:
-    """The records of an input, keyed or not, and of a broadcast input.
-
-    Args:
-        main: The input that is not broadcast; without keys it has no key columns.
-        rules: The broadcast input, without key columns.
-    """
-
-    main: OneInput
-    rules: OneInput
-
-    @property
-    def df(self) -> DataFrame:
-        """The input that is not broadcast."""
-        return self.main.df
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of its key columns; empty without keys."""
-        return self.main.columns
-
-    @property
-    def event_time(self) -> str | None:
-        """Name of its event-time column."""
-        return self.main.event_time
+class FrameWithBroadcast(InputPair):
+    """An input, keyed or not, and as the second one a broadcast input."""
 
     @property
     def reader(self) -> BroadcastReader:
         """The reader of both inputs."""
-        return BroadcastReader(self.main.reader, self.rules.reader)
-
-    def key_fields(self) -> list[st.StructField]:
-        """Return the key columns with their types; no columns if records have no key."""
-        return [self.df.schema[column] for column in self.columns]
-
-    def key_names(self) -> tuple[str, ...]:
-        """Return the names of the key columns."""
-        return self.columns
+        return BroadcastReader(self.first.reader, self.second.reader)
 
     def key_groups(self) -> Callable[[int], int]:
         """Return the default of one input; if there are no keys, one key group per partition."""
-        return self.main.key_groups() if self.columns else _one_each
+        return self.first.key_groups() if self.columns else _one_each
 
     def key_stream(self, max_parallelism: int | None) -> DataFrame:
         """Unite both inputs; packing gives a key group to records without one."""
@@ -242,7 +210,7 @@ class FrameWithBroadcast:
         # Records without keys are dealt to the key groups in turn, so that all get as many.
         dealt = F.pmod(arrival, F.lit(max_parallelism)).cast("int")
         group = key_group(self.columns, max_parallelism) if self.columns else dealt
-        time = self.main.time() if self.event_time else F.lit(None).cast("long")
+        time = self.first.time() if self.event_time else F.lit(None).cast("long")
         everyone = F.explode(F.sequence(F.lit(0), F.lit(max_parallelism - 1)))
         return self._unite(
             [group.alias(KEY_GROUP), time.alias(SORT_TIME), arrival.alias(ARRIVAL)],
@@ -253,25 +221,10 @@ class FrameWithBroadcast:
             ],
         )
 
-    def event_times(self) -> list[tuple[Column, Column]]:
-        """Return which records are of each input, and their times, if both have event time."""
-        return times_of((self.main, self.rules))
-
     def order(self) -> list[Column]:
         """Sort the broadcast input first, in its own order; then by event time, and by arrival."""
-        time = [] if self.main.arrival_order else [F.col(SORT_TIME)]
+        time = [] if self.first.arrival_order else [F.col(SORT_TIME)]
         return [F.col(INPUT).desc(), *time, F.col(ARRIVAL)]
-
-    def name_sorting_columns(self) -> tuple[str, ...]:
-        """Name the columns of a batch that only its order needs."""
-        return (SORT_TIME, ARRIVAL)
-
-    def inputs(self) -> tuple[OneInput, ...]:
-        """Return both."""
-        return self.main, self.rules
-
-    def _unite(self, main: list[Column], rules: list[Column]) -> DataFrame:
-        return unite((self.main.df, self.rules.df), [main, rules])
 
 
 def _one_each(partitions: int) -> int:

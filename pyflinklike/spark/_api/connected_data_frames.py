@@ -14,7 +14,7 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from pyflinklike._options import options_shown
+from pyflinklike._checks import options_shown
 from pyflinklike._type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.process_functions import (
@@ -155,8 +155,10 @@ def connect(first: InputOf, second: InputOf, options: ProcessOptions) -> TwoFram
             say which records come before the watermark.
         SparkSetupError: The session's watermark would be the greater one of both.
     """
-    times = _event_times_of(options.event_time)
-    before = _phases_of(options.before_watermark)
+    slower = "give a column for each input, because the slower one makes the watermark"
+    times = _pair_of("event_time", options.event_time, slower)
+    behind = "give None for an input that is behind no operator"
+    before = _pair_of("before_watermark", options.before_watermark, behind, optional=True)
     source = TwoFrames(
         *(
             each(attrs.evolve(options, event_time=time, before_watermark=phase))
@@ -208,45 +210,26 @@ def _check_keys_alike(first: Sequence[st.StructField], second: Sequence[st.Struc
     raise DeclarationTypeError(msg)
 
 
-def _event_times_of(event_time: Any) -> tuple[str | None, str | None]:
-    """Return the event-time column of each input.
+def _pair_of(option: str, given: Any, advice: str, *, optional: bool = False) -> tuple[Any, Any]:
+    """Return the column of each input that an option names.
 
     Args:
-        event_time: One name for both inputs, a pair of names, or None for no event time.
+        option: The name of the option.
+        given: One name for both inputs, a pair of names, or None for no column.
+        advice: The advice at the end of the message.
+        optional: Whether one of a pair may be None.
 
     Raises:
         DeclarationTypeError: It is something else.
     """
-    if event_time is None:
-        return None, None
-    if isinstance(event_time, str):
-        return event_time, event_time
-    pair = event_time if isinstance(event_time, (tuple, list)) else ()
-    if len(pair) != 2 or not all(isinstance(each, str) for each in pair):
+    if given is None or isinstance(given, str):
+        return given, given
+    kinds = (str, type(None)) if optional else str
+    pair = given if isinstance(given, (tuple, list)) else ()
+    if len(pair) != 2 or not all(isinstance(each, kinds) for each in pair):
         msg = (
-            f"event_time takes the name of a column of both inputs or a pair of names, got "
-            f"{event_time!r}; give a column for each input, because the slower one makes the watermark"
-        )
-        raise DeclarationTypeError(msg)
-    return pair[0], pair[1]
-
-
-def _phases_of(before_watermark: Any) -> tuple[str | None, str | None]:
-    """Return the column of each input that says which records come before the watermark.
-
-    Args:
-        before_watermark: One name for both inputs, a pair of names (one may be None), or None.
-
-    Raises:
-        DeclarationTypeError: It is something else.
-    """
-    if before_watermark is None or isinstance(before_watermark, str):
-        return before_watermark, before_watermark
-    pair = before_watermark if isinstance(before_watermark, (tuple, list)) else ()
-    if len(pair) != 2 or not all(each is None or isinstance(each, str) for each in pair):
-        msg = (
-            "before_watermark takes the name of a column of both inputs or a pair of names, got "
-            f"{before_watermark!r}; give None for an input that is behind no operator"
+            f"{option} takes the name of a column of both inputs or a pair of names, got {given!r}; "
+            f"{advice}"
         )
         raise DeclarationTypeError(msg)
     return pair[0], pair[1]

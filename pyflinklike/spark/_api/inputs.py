@@ -7,20 +7,19 @@ two inputs, each has its own watermark below the union, and the query takes the 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._api.results import mark_phases
 from pyflinklike.spark._plan.event_time import delay_of, find_delay, with_event_time
-from pyflinklike.spark._plan.operator_chain import mark_phases
 from pyflinklike.spark._plan.process_options import ProcessOptions
-from pyflinklike.spark._plan.session import max_parallelism_for
-from pyflinklike.spark._wire.key_hash import group_or_hash
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE, max_parallelism_for
+from pyflinklike.spark._wire.key_groups import group_or_hash
 from pyflinklike.spark._wire.record_readers import ConnectedReader, Reader, RecordReader
 from pyflinklike.spark._wire.system_columns import (
     ARRIVAL,
@@ -32,65 +31,10 @@ from pyflinklike.spark._wire.system_columns import (
 )
 from pyflinklike.types import TypeInformation
 
-__all__ = ["SORT_TIME", "Input", "InputOf", "OneInput", "TwoFrames", "times_of", "unite"]
+__all__ = ["SORT_TIME", "Input", "InputOf", "InputPair", "OneInput", "TwoFrames"]
 
 SORT_TIME = "__time"
 """The column that sorts a batch of several inputs: the event time of each record in ms."""
-
-
-class Input(Protocol):
-    """The records that an operator processes."""
-
-    @property
-    def df(self) -> DataFrame:
-        """The DataFrame with its watermark; if there are two inputs, the first one's."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of its key columns."""
-
-    @property
-    def event_time(self) -> str | None:
-        """Name of its event-time column."""
-
-    @property
-    def reader(self) -> Reader:
-        """The reader of the records."""
-
-    def key_names(self) -> tuple[str, ...]:
-        """Name the key columns for a checkpoint, which refuses a program with other names."""
-
-    def key_fields(self) -> list[st.StructField]:
-        """Return the key columns of the result."""
-
-    def key_groups(self) -> Callable[[int], int]:
-        """Return the function from partitions to key groups, for a user who gives no number."""
-
-    def key_stream(self, max_parallelism: int | None) -> DataFrame:
-        """Put the key group of each record of a stream into a first column.
-
-        Args:
-            max_parallelism: The number of key groups.  None if only the tasks know it; then the
-                column has hashes, and their remainders are the key groups.
-        """
-
-    def key_batch(self, max_parallelism: int) -> DataFrame:
-        """Do the same for a batch, with the position of each record in its task in a last column."""
-
-    def event_times(self) -> list[tuple[Column, Column]]:
-        """Return two columns for each input: whether a record is of it, and its time in ms.
-
-        The list is empty for one input, and if an input has no event time.
-        """
-
-    def order(self) -> list[Column]:
-        """Return the columns that sort a key group of a batch."""
-
-    def name_sorting_columns(self) -> tuple[str, ...]:
-        """Name the columns of a batch that only its order needs."""
-
-    def inputs(self) -> tuple[OneInput, ...]:
-        """Return the inputs, a broadcast one last."""
 
 
 @attrs.frozen
@@ -152,15 +96,18 @@ class OneInput:
         return st.StructType([each for each in fields if each.name != BEFORE_WATERMARK])
 
     def key_names(self) -> tuple[str, ...]:
-        """Return the names of the key columns."""
+        """Name the key columns for a checkpoint, which refuses a program with other names."""
         return self.columns
 
     def key_groups(self) -> Callable[[int], int]:
-        """Return the default: a small multiple of the partitions."""
+        """Return the function from partitions to key groups, for a user who gives no number.
+
+        The default is a small multiple of the partitions.
+        """
         return max_parallelism_for
 
     def key_fields(self) -> list[st.StructField]:
-        """Return the key columns with their types."""
+        """Return the key columns of the result."""
         return [self.df.schema[column] for column in self.columns]
 
     @property
@@ -176,15 +123,23 @@ class OneInput:
         )
 
     def key_stream(self, max_parallelism: int | None) -> DataFrame:
-        """Put the key group or the hash of each record into a first column."""
+        """Put the key group of each record of a stream into a first column.
+
+        Args:
+            max_parallelism: The number of key groups.  None if only the tasks know it; then the
+                column has hashes, and their remainders are the key groups.
+        """
         return self.df.select(group_or_hash(self.columns, max_parallelism).alias(KEY_GROUP), "*")
 
     def key_batch(self, max_parallelism: int) -> DataFrame:
-        """Do the same, with the position of each record in its task in a last column."""
+        """Do the same for a batch, with the position of each record in its task in a last column."""
         return self.key_stream(max_parallelism).withColumn(ARRIVAL, F.monotonically_increasing_id())
 
     def event_times(self) -> list[tuple[Column, Column]]:
-        """Return nothing: the watermark is this input's."""
+        """Return two columns for each of several inputs: whether a record is of it, and its time in ms.
+
+        The list is empty for one input, and if an input has no event time.
+        """
         return []
 
     def order(self) -> list[Column]:
@@ -204,7 +159,7 @@ class OneInput:
         return (ARRIVAL,)
 
     def inputs(self) -> tuple[OneInput, ...]:
-        """Return this."""
+        """Return the inputs, a broadcast one last."""
         return (self,)
 
 
@@ -213,16 +168,33 @@ InputOf = Callable[[ProcessOptions], OneInput]
 
 
 @attrs.frozen
-class TwoFrames:
-    """The records of two keyed DataFrames as one.
+class InputPair(ABC):
+    """The base of two DataFrames as one; the first input has the keys.
 
     Args:
         first: The input whose key columns the result has.
-        second: The other input, with keys of the same type.
+        second: The other input.
     """
 
     first: OneInput
     second: OneInput
+
+    @property
+    @abstractmethod
+    def reader(self) -> Reader:
+        """The reader of both inputs."""
+
+    @abstractmethod
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
+        """Unite both inputs, with the key group or the hash of each record in a first column."""
+
+    @abstractmethod
+    def key_batch(self, max_parallelism: int) -> DataFrame:
+        """Unite both batches, with the columns that sort them."""
+
+    @abstractmethod
+    def order(self) -> list[Column]:
+        """Return the columns that sort a key group of a batch."""
 
     @property
     def df(self) -> DataFrame:
@@ -244,40 +216,25 @@ class TwoFrames:
         return self.first.key_fields()
 
     def key_names(self) -> tuple[str, ...]:
-        """Name the key columns; if the inputs differ in a name, give both."""
-        pairs = zip(self.first.columns, self.second.columns)
-        return tuple(one if one == other else f"{one} = {other}" for one, other in pairs)
+        """Return the names of the key columns."""
+        return self.columns
 
     def key_groups(self) -> Callable[[int], int]:
         """Return the default of one input."""
         return self.first.key_groups()
 
-    @property
-    def reader(self) -> ConnectedReader:
-        """The reader of both inputs."""
-        return ConnectedReader((self.first.reader, self.second.reader))
-
-    def key_stream(self, max_parallelism: int | None) -> DataFrame:
-        """Unite both inputs, with the key group or the hash of each record in a first column."""
-        return self._union(max_parallelism, [], [])
-
-    def key_batch(self, max_parallelism: int) -> DataFrame:
-        """Do the same, with the columns that sort a batch."""
-        arrival = F.monotonically_increasing_id().alias(ARRIVAL)
-        extra = [
-            [each.time().alias(SORT_TIME)] if each.event_time else [] for each in self.inputs()
-        ]
-        return self._union(max_parallelism, [*extra[0], arrival], [*extra[1], arrival])
-
     def event_times(self) -> list[tuple[Column, Column]]:
         """Return which records are of each input, and their times, if both have event time."""
-        return times_of(self.inputs())
-
-    def order(self) -> list[Column]:
-        """Sort by event time if the inputs have one, then the first input first, then by arrival."""
-        is_sorted = self.event_time is not None and not self.first.arrival_order
-        names = [SORT_TIME] if is_sorted else []
-        return [F.col(name) for name in (*names, INPUT, ARRIVAL)]
+        # Without two event times there is no slower input: the watermark waits for one at most.
+        if any(each.event_time is None for each in self.inputs()):
+            return []
+        return [
+            (
+                F.col(INPUT) == F.lit(number),
+                F.unix_millis(F.col(INPUTS[number - 1])[each.event_time]),
+            )
+            for number, each in enumerate(self.inputs(), 1)
+        ]
 
     def name_sorting_columns(self) -> tuple[str, ...]:
         """Name the columns of a batch that only its order needs."""
@@ -287,48 +244,63 @@ class TwoFrames:
         """Return both."""
         return self.first, self.second
 
-    def _union(self, max_parallelism: int | None, *extra: list[Column]) -> DataFrame:
+    def _unite(self, *columns: Sequence[Column]) -> DataFrame:
+        """Unite the inputs; each row has the number of its input, and its record as a struct.
+
+        Args:
+            columns: Further columns of each input, under the same names.
+        """
+        first, second = (self._tag(number, columns[number]) for number in range(2))
+        return first.unionByName(second)
+
+    def _tag(self, number: int, columns: Sequence[Column]) -> DataFrame:
+        frames = [each.df for each in self.inputs()]
+        mine, other = frames[number], frames[1 - number]
+        record = F.struct(*(quote(name) for name in mine.columns))
+        return mine.select(
+            *columns,
+            F.lit(number + 1).cast("byte").alias(INPUT),
+            record.alias(INPUTS[number]),
+            F.lit(None).cast(other.schema).alias(INPUTS[1 - number]),
+        )
+
+
+Input = OneInput | InputPair
+"""The records that an operator processes."""
+
+
+@attrs.frozen
+class TwoFrames(InputPair):
+    """The records of two keyed DataFrames, with keys of the same type."""
+
+    def key_names(self) -> tuple[str, ...]:
+        """Name the key columns; if the inputs differ in a name, give both."""
+        pairs = zip(self.first.columns, self.second.columns)
+        return tuple(one if one == other else f"{one} = {other}" for one, other in pairs)
+
+    @property
+    def reader(self) -> ConnectedReader:
+        """The reader of both inputs."""
+        return ConnectedReader((self.first.reader, self.second.reader))
+
+    def key_stream(self, max_parallelism: int | None) -> DataFrame:
+        """Unite both inputs, with the key group or the hash of each record in a first column."""
+        return self._unite_keyed(max_parallelism, [], [])
+
+    def key_batch(self, max_parallelism: int) -> DataFrame:
+        """Do the same, with the columns that sort a batch."""
+        arrival = F.monotonically_increasing_id().alias(ARRIVAL)
+        extra = [
+            [each.time().alias(SORT_TIME)] if each.event_time else [] for each in self.inputs()
+        ]
+        return self._unite_keyed(max_parallelism, [*extra[0], arrival], [*extra[1], arrival])
+
+    def _unite_keyed(self, max_parallelism: int | None, *extra: list[Column]) -> DataFrame:
         groups = [group_or_hash(each.columns, max_parallelism) for each in self.inputs()]
-        frames = self.first.df, self.second.df
-        return unite(
-            frames, [[group.alias(KEY_GROUP), *more] for group, more in zip(groups, extra)]
-        )
+        return self._unite(*([group.alias(KEY_GROUP), *more] for group, more in zip(groups, extra)))
 
-
-def times_of(inputs: Sequence[OneInput]) -> list[tuple[Column, Column]]:
-    """Return two columns for each input: whether a united record is of it, and its time in ms.
-
-    The list is empty if an input has no event time: the watermark then waits for at most one of
-    them, so there is no slower one to show.
-    """
-    if any(each.event_time is None for each in inputs):
-        return []
-    return [
-        (
-            F.col(INPUT) == F.lit(number),
-            F.unix_millis(F.col(INPUTS[number - 1])[each.event_time]),
-        )
-        for number, each in enumerate(inputs, 1)
-    ]
-
-
-def unite(frames: tuple[DataFrame, DataFrame], columns: Sequence[Sequence[Column]]) -> DataFrame:
-    """Unite two DataFrames; each row has the number of its input, and its record as a struct.
-
-    Args:
-        frames: The DataFrame of each input.
-        columns: Further columns of each input, under the same names.
-    """
-    first, second = (_tag(frames, number, columns[number]) for number in range(2))
-    return first.unionByName(second)
-
-
-def _tag(frames: tuple[DataFrame, DataFrame], number: int, columns: Sequence[Column]) -> DataFrame:
-    mine, other = frames[number], frames[1 - number]
-    record = F.struct(*(quote(name) for name in mine.columns))
-    return mine.select(
-        *columns,
-        F.lit(number + 1).cast("byte").alias(INPUT),
-        record.alias(INPUTS[number]),
-        F.lit(None).cast(other.schema).alias(INPUTS[1 - number]),
-    )
+    def order(self) -> list[Column]:
+        """Sort by event time if the inputs have one, then the first input first, then by arrival."""
+        is_sorted = self.event_time is not None and not self.first.arrival_order
+        names = [SORT_TIME] if is_sorted else []
+        return [F.col(name) for name in (*names, INPUT, ARRIVAL)]

@@ -9,37 +9,48 @@ Each check that needs no running query is made here, before the query starts.  S
                (with savepoint_to, a last row in each key group makes it write its state)
 
 The plan of a `KeyedBatchFunction` is the same, but its records and outputs stay columns.
+
+Spark hands a stateful operator the rows of each grouping key as pandas or Arrow batches of their own.
+If there are many keys with one row each, that costs more than the function.  So a stage before the
+shuffle packs the records of a key group into few rows, and the host unpacks them.
+https://github.com/apache/spark/blob/master/python/pyspark/sql/pandas/map_ops.py shows how Spark
+calls `mapInArrow`.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import singledispatch
 from typing import Any, Protocol
 
 import attrs
+import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
+from pyspark.sql import types as st
 
+from pyflinklike._messages import short_repr
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import kind_of
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.errors import DeclarationValueError
+from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
+from pyflinklike.functions.code_search import uses_processing_timers
+from pyflinklike.functions.dead_letters import LETTER_FIELDS, DeadLetters
+from pyflinklike.functions.output_tag import ChangelogTag, OutputTag
 from pyflinklike.functions.process_functions import refuse_checkpointed_function
 from pyflinklike.spark._api.inputs import Input
+from pyflinklike.spark._api.results import keep_phases, without_phases
 from pyflinklike.spark._host.batch_host import run_batch
-from pyflinklike.spark._host.collector_freeze import with_imports_frozen
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE, choose_host
+from pyflinklike.spark._host.driver_pickle import in_worker
 from pyflinklike.spark._host.observed_metrics import observe_inputs, observe_payloads
-from pyflinklike.spark._host.worker_errors import tell_errors_of_each
-from pyflinklike.spark._plan.declared_outputs import DeclaredOutputs
-from pyflinklike.spark._plan.event_time import event_time_mark
-from pyflinklike.spark._plan.operator_chain import keep_phases
+from pyflinklike.spark._plan.event_time import EventTimeMark, event_time_mark
 from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
 from pyflinklike.spark._plan.process_options import (
     ProcessOptions,
     SavepointLike,
+    SideOutputs,
     check_backend,
     check_dropped,
     check_max_parallelism,
@@ -47,19 +58,42 @@ from pyflinklike.spark._plan.process_options import (
     holds_accumulators,
 )
 from pyflinklike.spark._plan.requirements import packages_checked
-from pyflinklike.spark._plan.session import partitions_of, partitions_told, prepare_workers
-from pyflinklike.spark._plan.timer_use import uses_processing_timers
+from pyflinklike.spark._plan.session import (
+    HAS_TRANSFORM_WITH_STATE,
+    partitions_of,
+    partitions_told,
+    prepare_workers,
+)
+from pyflinklike.spark._wire.key_groups import group_ids
 from pyflinklike.spark._wire.output_layout import OutputLayout
+from pyflinklike.spark._wire.payloads import (
+    PACKED_SCHEMA,
+    Packing,
+    call_homes,
+    partitions_of_state,
+)
+from pyflinklike.spark._wire.record_readers import Reader
+from pyflinklike.spark._wire.schema import changelog_schema, output_schema
 from pyflinklike.spark._wire.system_columns import (
     BEFORE_WATERMARK,
     KEY_GROUP,
+    OUTPUT_TAG,
     with_batch_time,
 )
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.fold_functions import Function
+from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.pickled_type import pickle_allowed
 
-__all__ = ["QuerySavepoints", "apply_function", "apply_plan", "use_savepoints"]
+__all__ = [
+    "DeclaredOutputs",
+    "QuerySavepoints",
+    "apply_function",
+    "apply_plan",
+    "make_packing_of",
+    "pack_records",
+    "use_savepoints",
+]
 
 
 class QuerySavepoints(Protocol):
@@ -242,24 +276,28 @@ def apply_plan(
 
 
 def _stream(source: Input, plan: Plan, savepoint: SavepointLike | None) -> DataFrame:
-    serve_key_groups = choose_host()
+    # Imported late: each module names classes that the PySpark of the other does not have.
+    if HAS_TRANSFORM_WITH_STATE:
+        from pyflinklike.spark._host.streaming_host import serve_payloads
+    else:
+        from pyflinklike.spark._host.group_state_host import serve_payloads
     initial, plan = _savepoints[0].begin_stream(source, plan, savepoint)
     groups = plan.task.max_parallelism if plan.key_groups is None else None
     keyed, times = source.key_stream(groups), source.event_times()
     if times:
         keyed = observe_inputs(keyed, plan.task.name, times)
-    results = serve_key_groups(keyed, plan, initial)
+    results = serve_payloads(pack_records(keyed, plan), [plan], initial)
     # Observed before they are unpacked: the counts of a key group are in a column of its payloads.
     payloads = observe_payloads(results, [plan])
     result = _unpack(payloads, plan.layout)
-    if plan.tells_phases():
+    if plan.reports_phases():
         layout = attrs.evolve(plan.layout, before_watermark=BEFORE_WATERMARK)
         keep_phases(result, _unpack(payloads, layout))
     return result
 
 
 def _unpack(payloads: DataFrame, layout: OutputLayout) -> DataFrame:
-    unpacking = with_imports_frozen(tell_errors_of_each(layout.unpacker()))
+    unpacking = in_worker(layout.unpacker())
     result: DataFrame = payloads.mapInArrow(unpacking, layout.result_type())
     return result
 
@@ -267,7 +305,7 @@ def _unpack(payloads: DataFrame, layout: OutputLayout) -> DataFrame:
 def _batch(source: Input, plan: Plan) -> DataFrame:
     arrived = with_batch_time(source.key_batch(plan.task.max_parallelism))
     grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(KEY_GROUP, *source.order())
-    running = with_imports_frozen(run_batch(plan))
+    running = in_worker(run_batch(plan))
     records = grouped.drop(*source.name_sorting_columns())
     return records.mapInArrow(running, plan.layout.result_type())
 
@@ -280,3 +318,181 @@ def _time_mode(
     if processing_time_timers:
         return TimeMode.PROCESSING_TIME
     return TimeMode.NONE if event_time is None else TimeMode.EVENT_TIME
+
+
+# The outputs of an operator, as its user declares them
+
+
+@attrs.frozen
+class DeclaredOutputs:
+    """The schemas of outputs.
+
+    Args:
+        main: The schema of the main output.
+        sides: The schema of each side output, by tag id.
+    """
+
+    main: st.StructType
+    sides: dict[str, st.StructType]
+
+    @classmethod
+    def of(
+        cls, df: DataFrame, key_columns: Sequence[str], output_type: Any, side_outputs: SideOutputs
+    ) -> DeclaredOutputs:
+        """Read the arguments of `process`.
+
+        Args:
+            df: The keyed DataFrame, whose session parses DDL.
+            key_columns: The columns by which it is keyed.
+            output_type: The type of the main output.
+            side_outputs: The tags, or a mapping that gives a type (or None) for each tag.
+
+        Raises:
+            DeclarationTypeError, DeclarationValueError: A type cannot become columns.
+        """
+        typed = side_outputs if isinstance(side_outputs, Mapping) else dict.fromkeys(side_outputs)
+        main = output_schema(df, output_type)
+        sides = {}
+        for tag, declared in typed.items():
+            if not isinstance(tag, OutputTag):
+                msg = f"side_outputs takes OutputTags, got {tag!r}; write OutputTag({tag!r}, type)"
+                raise DeclarationTypeError(msg)
+            kind = _type_of(tag, df, key_columns) if declared is None else declared
+            sides[tag.tag_id] = output_schema(df, kind, f"side output {tag.tag_id!r}")
+        return cls(main, sides)
+
+    def with_letters(
+        self, on_error: DeadLetters, key_fields: Sequence[st.StructField]
+    ) -> DeclaredOutputs:
+        """Add the side output of dead letters.
+
+        Args:
+            on_error: As the user gave it.
+            key_fields: The columns of the key; empty if records have no key.
+
+        Raises:
+            DeclarationTypeError: It is not `DeadLetters`.
+            DeclarationValueError: Another output has the same tag, or a column of the key has the
+                name of a column of dead letters.
+        """
+        given: Any = on_error
+        if not isinstance(given, DeadLetters):
+            msg = f"on_error takes DeadLetters, got {short_repr(given)}; for example DeadLetters('dead')"
+            raise DeclarationTypeError(msg)
+        tag_id = on_error.tag.tag_id
+        if tag_id in self.sides:
+            msg = (
+                f"the tag of dead letters declares their side output, got {tag_id!r} in "
+                "side_outputs, too; leave it out there"
+            )
+            raise DeclarationValueError(msg)
+        keys = [st.StructField(each.name, each.dataType) for each in key_fields]
+        keys = keys or [st.StructField("key", st.StringType())]
+        letter = [st.StructField(name, _LETTER_TYPES[kind]) for name, kind in LETTER_FIELDS]
+        taken = sorted({each.name for each in keys} & {each.name for each in letter})
+        if taken:
+            msg = (
+                f"key columns must not have the names of the columns of dead letters, got {taken}; "
+                "rename them before key_by"
+            )
+            raise DeclarationValueError(msg)
+        return attrs.evolve(self, sides={**self.sides, tag_id: st.StructType([*keys, *letter])})
+
+    def describe(self) -> dict[str, st.StructType]:
+        """Return the schemas by the name of each output in messages."""
+        sides = {f"side output {tag_id!r}": schema for tag_id, schema in self.sides.items()}
+        return {"output_type": self.main, **sides}
+
+    def layout(
+        self, mark: EventTimeMark, time_zone: str, operator: str, before_watermark: str | None
+    ) -> OutputLayout:
+        """Lay out the result, which has all outputs.
+
+        Args:
+            mark: Marks the event-time column.
+            time_zone: The time zone of the Spark session.
+            operator: The operator's name, for messages.
+            before_watermark: Name of a column to add, which is true for outputs that came before
+                the watermark; None to add no column.
+
+        Raises:
+            DeclarationTypeError: The name of that column is not a str.
+            DeclarationValueError: Two columns of the result would have one name.
+        """
+        if before_watermark is not None and not isinstance(before_watermark, str):
+            msg = f"output_before_watermark takes a name for a column, got {before_watermark!r}"
+            raise DeclarationTypeError(msg)
+        sides = {tag: mark.on(without_phases(schema)) for tag, schema in self.sides.items()}
+        main = mark.on(without_phases(self.main))
+        layout = OutputLayout(main, sides, time_zone, operator, before_watermark)
+        names = [field.name.lower() for field in layout.result_type().fields]
+        double = sorted({name for name in names if names.count(name) > 1})
+        if double:
+            msg = (
+                f"the columns of the result must differ in name, got {double} twice; rename them "
+                f"({OUTPUT_TAG!r} and the ids of side outputs are columns of the result, too)"
+            )
+            raise DeclarationValueError(msg)
+        return layout
+
+
+_LETTER_TYPES: dict[TypeInformation, st.DataType] = {
+    Types.STRING(): st.StringType(),
+    Types.LONG(): st.LongType(),
+    Types.PRIMITIVE_ARRAY(Types.BYTE()): st.BinaryType(),
+}
+
+
+def _type_of(tag: OutputTag, df: DataFrame, key_columns: Sequence[str]) -> Any:
+    """Return the type that the tag itself has."""
+    if isinstance(tag, ChangelogTag):
+        return changelog_schema(df, key_columns, tag)
+    if tag.type_info == Types.PICKLED_BYTE_ARRAY():
+        msg = (
+            f"a side output needs a type to become columns, got {tag!r} without one; write "
+            f'OutputTag({tag.tag_id!r}, Types.ROW_NAMED(...)) or side_outputs={{tag: "<DDL>"}}'
+        )
+        raise DeclarationValueError(msg)
+    return tag.type_info
+
+
+# The stage before the shuffle
+
+
+def pack_records(keyed: DataFrame, plan: Plan) -> DataFrame:
+    """Pack records into payloads by grouping key, and add those for homes and the registry.
+
+    Args:
+        keyed: The records, with the key group of each in a first column.
+        plan: The plan of the query.
+    """
+    packing = in_worker(make_packing_of(plan))
+    return keyed.mapInArrow(packing, PACKED_SCHEMA.ddl)
+
+
+def make_packing_of(plan: Plan) -> Packing:
+    """Return the function that packs an operator's records, in one task of the first stage."""
+    groups = plan.task.max_parallelism
+    packing = plan.reader.make_packing(group_ids(groups))
+    if plan.key_groups is not None:
+        packing = _make_packing(plan.reader, groups, plan.key_groups)
+    if plan.keeps_former_watermark():
+        packing = call_homes(packing, plan.task.parallelism)
+    return packing
+
+
+def _make_packing(reader: Reader, count: int, key_groups: Callable[[int], int]) -> Packing:
+    """Make the packing for the number of key groups that the checkpoint was begun with.
+
+    Args:
+        reader: The reader of the operator, which makes the packing.
+        count: The number of key groups if Spark does not show the partitions of the state.
+        key_groups: Returns the number of key groups for a number of partitions.
+    """
+
+    def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        partitions = partitions_of_state(TaskContext.get())
+        groups = count if partitions is None else key_groups(partitions)
+        yield from reader.make_packing(group_ids(groups))(batches)
+
+    return packed

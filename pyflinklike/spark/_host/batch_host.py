@@ -36,7 +36,6 @@ from pyflinklike._runtime.micro_batch import (
 from pyflinklike.functions.metric_group import Increment
 from pyflinklike.spark._host.collector_freeze import without_collection
 from pyflinklike.spark._host.task import open_operator, record_of, task_of
-from pyflinklike.spark._host.worker_errors import tell_errors_of_each
 from pyflinklike.spark._plan.operator_plan import BatchState, Plan, StatePart
 from pyflinklike.spark._wire.system_columns import (
     BATCH_TIME,
@@ -48,21 +47,20 @@ from pyflinklike.spark._wire.system_columns import (
 __all__ = ["run_batch"]
 
 
-Telling = Callable[[list[int], list[Increment]], pa.RecordBatch]
+MakeReport = Callable[[list[int], list[Increment]], pa.RecordBatch]
 
 
 def run_batch(
-    plan: Plan, tell: Telling | None = None
+    plan: Plan, make_report: MakeReport | None = None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function that processes one task's sorted records, for `mapInArrow`.
 
     Args:
         plan: The plan, whose time mode is ignored.
-        tell: Makes a last record batch from the counts of the operator and of the function; None
+        make_report: Makes a last record batch from the counts of the operator and of the function; None
             if the counts are not wanted.
     """
 
-    @tell_errors_of_each
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         history = plan.history
@@ -71,15 +69,15 @@ def run_batch(
         operator = open_operator(plan, task_of(plan, context), plan.plan_id, refused)
         part: StatePart | None = None
         if history is None:
-            runner = _BatchRunner(plan, operator, counts=tell is not None)
+            runner = _BatchRunner(plan, operator, counts=make_report is not None)
         else:
             part = history.open_part(_execution_of(context))
             runner = _HistoryRunner(plan, operator, history, part)
         try:
             yield from runner.results(batches)
             operator.check_letters()
-            if tell is not None:
-                yield tell(*operator.take_metrics())
+            if make_report is not None:
+                yield make_report(*operator.take_metrics())
             if part is not None:
                 part.finish()
         except BaseException:
@@ -108,12 +106,7 @@ class _BatchRunner:
 
     @without_collection
     def _process(self, index: int, records: pa.RecordBatch) -> list[pa.RecordBatch]:
-        results = []
-        if index != self._index:
-            results += self._end_group()
-            self._index = index
-            enter_bounded(self._operator, index, records.column(BATCH_TIME)[0].as_py())
-            self._operator.metrics.key_groups += 1
+        results = self._enter(index, records)
         elements = records.drop_columns([KEY_GROUP, BATCH_TIME])
         read = self._plan.reader.read_sorted(elements)
         if isinstance(read, RecordsAfterBroadcast):
@@ -122,6 +115,16 @@ class _BatchRunner:
             self._operator.metrics.add_records(read.keys, (), MIN_WATERMARK)
         self._operator.process(*read)
         return results + self._outputs()
+
+    def _enter(self, index: int, records: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Enter the key group of records, and return the outputs of the one that ends with them."""
+        if index == self._index:
+            return []
+        results = self._end_group()
+        self._index = index
+        enter_bounded(self._operator, index, records.column(BATCH_TIME)[0].as_py())
+        self._operator.metrics.key_groups += 1
+        return results
 
     def _end_group(self) -> list[pa.RecordBatch]:
         if self._index is None:
@@ -161,11 +164,7 @@ class _HistoryRunner(_BatchRunner):
 
     @without_collection
     def _process(self, index: int, records: pa.RecordBatch) -> list[pa.RecordBatch]:
-        operator = self._operator
-        if index != self._index:
-            self._index = index
-            enter_bounded(operator, index, records.column(BATCH_TIME)[0].as_py())
-            operator.metrics.key_groups += 1
+        self._enter(index, records)
         marks = records.column(LAST_WATERMARK)
         is_last = marks.null_count < len(marks)
         elements = records.drop_columns([KEY_GROUP, BATCH_TIME, LAST_WATERMARK])

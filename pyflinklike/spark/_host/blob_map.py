@@ -38,11 +38,11 @@ LOG_TYPES = (
 """The types of its keys and of its values."""
 
 
-def log_variable(place: int) -> str:
+def log_variable(operator_index: int) -> str:
     """Name the state variable of the operator with this index in a state operator."""
     # Each operator has its own variable.  So Spark's metadata shows how many operators share a
     # state operator, and one is read without the others.
-    return f"{LOG_VARIABLE}_{place}" if place else LOG_VARIABLE
+    return f"{LOG_VARIABLE}_{operator_index}" if operator_index else LOG_VARIABLE
 
 
 class BlobMap(ABC):
@@ -75,15 +75,17 @@ class SparkLogStorage(BlobMap):
 
     Args:
         handle: Spark's handle, on which each operator index is declared at most once.
-        place: The index of the operator among the operators that share a state operator.
+        operator_index: The index of the operator among the operators that share a state operator.
         plan_id: The id of the operator's plan.
     """
 
     grouping_key = 0
     """The grouping key of Spark's present call."""
 
-    def __init__(self, handle: StatefulProcessorHandle, place: int = 0, plan_id: str = "") -> None:
-        self._log = handle.getMapState(log_variable(place), *LOG_TYPES)
+    def __init__(
+        self, handle: StatefulProcessorHandle, operator_index: int = 0, plan_id: str = ""
+    ) -> None:
+        self._log = handle.getMapState(log_variable(operator_index), *LOG_TYPES)
         self._found = _found_by(plan_id)
 
     def read_segment(self, sequence: int) -> bytes | None:

@@ -27,9 +27,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
-from pyflinklike.spark._host.driver_pickle import PickledByDriver
-
-__all__ = ["GcFreeze", "freeze_imports", "with_imports_frozen", "without_collection"]
+__all__ = ["GcFreeze", "freeze_imports", "without_collection"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,19 +49,6 @@ def without_collection(call: Callable[P, R]) -> Callable[P, R]:
                 gc.enable()
 
     return quiet
-
-
-def with_imports_frozen(call: Callable[P, R]) -> Callable[P, R]:
-    """Have a worker call `freeze_imports` first; the call itself is `PickledByDriver`."""
-    carried = PickledByDriver(call)
-
-    def frozen(*args: P.args, **kwargs: P.kwargs) -> R:
-        freeze_imports()
-        return carried.value(*args, **kwargs)
-
-    # `functools.wraps` would also set `__wrapped__`, and the call would be pickled twice.
-    frozen.__name__ = getattr(call, "__name__", frozen.__name__)
-    return frozen
 
 
 def freeze_imports() -> None:

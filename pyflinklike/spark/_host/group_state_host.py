@@ -17,8 +17,7 @@ payloads of the stream's records.
 from __future__ import annotations
 
 import datetime as dt
-import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -29,25 +28,30 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._runtime.micro_batch import BatchResult
-from pyflinklike.errors import PyflinklikeError, SparkSetupError
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._host.blob_map import LOG_VARIABLE, BlobMap
 from pyflinklike.spark._host.driver_pickle import PickledByDriver
-from pyflinklike.spark._host.packed_records import pack_records
-from pyflinklike.spark._host.task import RESULT_COLUMNS, RESULT_SCHEMA, KeyGroupTask, Result
-from pyflinklike.spark._host.worker_errors import tell_errors
+from pyflinklike.spark._host.task import (
+    RESULT_COLUMNS,
+    RESULT_SCHEMA,
+    KeyGroupTask,
+    Result,
+    close_late,
+)
+from pyflinklike.spark._host.worker_errors import report_errors
 from pyflinklike.spark._plan.event_time import WATERMARK_MARK
-from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
+from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
 from pyflinklike.spark._plan.session import check_file_manager
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY
 from pyflinklike.spark._wire.payloads import PACKED_SCHEMA
-from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
+from pyflinklike.spark._wire.system_columns import KEY_GROUP
 
 __all__ = [
     "FIRST_INITIAL",
     "TIMEOUTS",
     "GroupStateTask",
-    "apply_plan",
     "read_whole_numbers",
+    "serve_payloads",
 ]
 
 
@@ -61,25 +65,26 @@ TIMEOUTS = {
 _NEVER_LATE = "__never_late"
 _END_OF_TIME = dt.datetime(9999, 12, 31)
 
-_log = logging.getLogger(__name__)
 
-
-def apply_plan(keyed: DataFrame, plan: Plan, initial: list[tuple[int, bytes]] | None) -> DataFrame:
-    """Apply a plan to a keyed stream through `applyInPandasWithState`.
+def serve_payloads(
+    payloads: DataFrame, plans: Sequence[Plan], initial: Initial = None
+) -> DataFrame:
+    """Apply a plan to packed records through `applyInPandasWithState`.
 
     Args:
-        keyed: The stream, with the key group of each record in a first column.
-        plan: The plan of the query.
+        payloads: A stream of rows of `PACKED_SCHEMA`.
+        plans: The plan of the only operator; here operators share no state operator.
         initial: The initial state, as pairs of a grouping key and its registry or segment; None
             if the query begins without state.
 
     Raises:
         SparkSetupError: The session's checkpoints do not replace files.
     """
-    check_file_manager(keyed.sparkSession)
-    rows = pack_records(keyed, plan)
-    if initial is not None:
-        rows = _add_initial_state(rows, initial)
+    check_file_manager(payloads.sparkSession)
+    # Only jobs share a state operator or begin with a table, and they need `transformWithState`.
+    (plan,) = plans
+    assert not isinstance(initial, DataFrame)
+    rows = payloads if initial is None else _add_initial_state(payloads, initial)
     if plan.time_mode is not TimeMode.NONE:
         # Spark takes the event time of a state operator from the input column with this mark, and
         # drops late rows.  Payloads must never be late, so the column holds the end of time.
@@ -176,7 +181,7 @@ class GroupStateTask(KeyGroupTask):
         read_whole_numbers()
         self.__dict__.update(state)
 
-    @tell_errors
+    @report_errors
     def serve_group(self, key: Any, frames: Iterable[Any], state: GroupState) -> list[Result]:
         """Serve a key group that has data, or one whose timeout has come.
 
@@ -223,22 +228,13 @@ class GroupStateTask(KeyGroupTask):
 
     def _take_over(self) -> None:
         former, GroupStateTask._in_use = GroupStateTask._in_use, self
-        if former is None or former is self:
-            return
-        try:
-            former.close()
-        except PyflinklikeError:
-            # This call belongs to another task, and that task must not fail.
-            _log.exception("a function could not be closed after its last task")
+        if former is not None and former is not self:
+            close_late(former)
 
     def _set_time(self, state: GroupState) -> None:
-        clock = self._ensure_operator().clock
-        clock.processing_time = state.getCurrentProcessingTimeMs()
-        if self._plan.time_mode is not TimeMode.NONE:
-            # Spark's watermark begins at 0, even if the query begins with the state of a batch
-            # that was read up to a later time.
-            current = watermark_of(state.getCurrentWatermarkMs())
-            clock.watermark = max(current, self._plan.least_watermark)
+        has_watermark = self._plan.time_mode is not TimeMode.NONE
+        watermark = state.getCurrentWatermarkMs() if has_watermark else None
+        self._set_clock(state.getCurrentProcessingTimeMs(), watermark)
 
     def _wake(self, served: BatchResult, fired: int | None) -> None:  # noqa: ARG002
         self._wake_at = None if served.head is None else served.head.wake_at
@@ -374,8 +370,6 @@ def read_whole_numbers(serializer: Any = None) -> None:
 
 
 def _has_offsets(kind: Any) -> bool:
-    import pyarrow as pa
-
     return pa.types.is_struct(kind) and all(kind.get_field_index(name) >= 0 for name in _OFFSETS)
 
 

@@ -30,7 +30,7 @@ from pyflinklike.errors import (
 )
 from pyflinklike.spark._plan.operator_plan import TimeMode
 
-__all__ = ["error_of", "without_foreign_finders"]
+__all__ = ["error_of", "raise_own_error"]
 
 # A sentence of ours in the text of a traceback ends before one of these.
 _REPORTED: Final = re.compile(
@@ -139,7 +139,7 @@ def error_of(failure: BaseException) -> PyflinklikeError | None:
 
 
 @contextmanager
-def without_foreign_finders() -> Iterator[None]:
+def raise_own_error() -> Iterator[None]:
     """Raise the error of a worker in place of Spark's failure.
 
     The traceback of Spark's failure is dropped: py4j prints the error of a `foreachBatch`, and our

@@ -49,7 +49,7 @@ class DeclaringProcessor(StatefulProcessor):
         self.__dict__.update(state)
         if TaskContext.get() is not None:
             # The JVM sends records only after this, and Spark calls `init` with the first of them.
-            from pyflinklike.spark._host.pickle_acknowledgement import acknowledge_pickle
+            from pyflinklike.spark._host.driver_pickle import acknowledge_pickle
 
             acknowledge_pickle()
 

@@ -4,8 +4,9 @@
 Spark calls `handleInputRows` once per key group that has data in a micro-batch, and
 `handleExpiredTimer` for a key group without data whose Spark timer is due.  Both serve the key group
 (`_host.task`), hand its outputs to Spark, and register the time of the next call (`_host.wake_up`).
-Spark serves the key groups with data before those with timers alone
-(https://github.com/apache/spark/blob/master/sql/core/src/main/scala/org/apache/spark/sql/execution/streaming/operators/stateful/transformwithstate/TransformWithStateExec.scala).
+Spark serves the key groups with data before those with timers alone: its worker calls in the mode
+`PROCESS_DATA`, and then in the mode `PROCESS_TIMER`
+(https://github.com/apache/spark/blob/master/python/pyspark/sql/streaming/stateful_processor_util.py).
 
 This module cannot be imported on PySpark 3.5, which has no `transformWithState`.
 """
@@ -24,7 +25,6 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyflinklike._runtime.micro_batch import BatchResult
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._host.blob_map import SparkLogStorage, log_variable
-from pyflinklike.spark._host.packed_records import pack_records
 from pyflinklike.spark._host.state_declaration import DeclaringProcessor
 from pyflinklike.spark._host.task import (
     RESULT_COLUMNS,
@@ -34,14 +34,13 @@ from pyflinklike.spark._host.task import (
     of_checkpoint,
 )
 from pyflinklike.spark._host.wake_up import replace_timer
-from pyflinklike.spark._host.worker_errors import tell_errors
+from pyflinklike.spark._host.worker_errors import report_errors
 from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
-from pyflinklike.spark._wire.key_groups import is_registry_key, place_of
+from pyflinklike.spark._wire.key_groups import is_registry_key, operator_index_of
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark._wire.system_columns import (
     BATCH_TIME,
     KEY_GROUP,
-    watermark_of,
     with_batch_time,
 )
 
@@ -49,39 +48,24 @@ __all__ = [
     "KeyGroupProcessor",
     "PandasKeyGroupProcessor",
     "SharingProcessor",
-    "apply_plan",
     "serve_payloads",
 ]
 
 _RESULT = SparkRow(*RESULT_COLUMNS)
 
 
-def apply_plan(keyed: DataFrame, plan: Plan, initial: Initial) -> DataFrame:
-    """Apply a plan to a keyed stream through `transformWithState`.
-
-    Args:
-        keyed: The stream, with the key group of each record in a first column.
-        plan: The plan of the query.
-        initial: The initial state: grouping keys with their registry or segment; None for no state.
-
-    Raises:
-        SparkSetupError: The session's settings rule it out, or the driver's Python cannot serve it.
-    """
-    return serve_payloads(pack_records(keyed, plan), [plan], initial)
-
-
 def serve_payloads(
     payloads: DataFrame, plans: Sequence[Plan], initial: Initial = None
 ) -> DataFrame:
-    """Apply the plans of operators that share a state operator to packed records.
+    """Apply the plans of operators that share a state operator, through `transformWithState`.
 
     Args:
         payloads: A stream of rows of `PACKED_SCHEMA`.
         plans: The plans by operator index, all in one time mode.
-        initial: The initial state, as `apply_plan` takes it.
+        initial: The initial state: grouping keys with their registry or segment; None for no state.
 
     Raises:
-        SparkSetupError: As `apply_plan` raises it.
+        SparkSetupError: The session's settings rule it out, or the driver's Python cannot serve it.
     """
     # Imported late: only the driver needs them, and workers import this module, too.
     from pyflinklike.spark._plan.requirements import check_protobuf
@@ -103,7 +87,7 @@ def serve_payloads(
         transform, kind = grouped.transformWithStateInPandas, PandasKeyGroupProcessor
     processors = [kind(plan) for plan in plans]
     serving = processors[0] if len(processors) == 1 else SharingProcessor(processors)
-    processor = DeclaringProcessor(serving, [log_variable(place) for place in range(len(plans))])
+    processor = DeclaringProcessor(serving, [log_variable(each) for each in range(len(plans))])
     state = _initial_state(spark, initial)
     mode = plans[0].time_mode.value
     schema = RESULT_SCHEMA.ddl
@@ -132,18 +116,18 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
 
     _store: SparkLogStorage
 
-    def init(self, handle: StatefulProcessorHandle, place: int = 0) -> None:
+    def init(self, handle: StatefulProcessorHandle, operator_index: int = 0) -> None:
         """Declare the state variable.
 
         Args:
             handle: Spark's handle of the state operator.
-            place: The index of this operator among the operators that share the state operator.
+            operator_index: The index of this operator among the operators that share the state operator.
         """
         self._handle = handle
-        self._store = SparkLogStorage(handle, place, self._plan.plan_id)
+        self._store = SparkLogStorage(handle, operator_index, self._plan.plan_id)
         self._planned, self._plan = self._plan, of_checkpoint(self._plan)
 
-    @tell_errors
+    @report_errors
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data."""
         self._grouping_key = self._store.grouping_key = int(key[0])
@@ -158,7 +142,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             return self._results(self._call_home(payloads))
         return self._results(self._serve(self._index_of(key), payloads, batch_time))
 
-    @tell_errors
+    @report_errors
     def handleExpiredTimer(  # noqa: N802
         self,
         key: Any,
@@ -171,7 +155,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         fired = int(expiredTimerInfo.getExpiryTimeInMs())
         return self._results(self._serve(self._index_of(key), fired=fired))
 
-    @tell_errors
+    @report_errors
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Begin a key group with its part of a savepoint; only a first micro-batch calls this."""
         self._grouping_key = self._store.grouping_key = int(key[0])
@@ -209,15 +193,13 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         return iter([_RESULT(*result) for result in results])
 
     def _set_time(self, timer_values: Any, batch_time: int | None) -> None:
-        clock = self._ensure_operator().clock
         if self._plan.time_mode is TimeMode.NONE:
-            clock.processing_time = batch_time or 0
-            return
-        clock.processing_time = int(timer_values.getCurrentProcessingTimeInMs())
-        # Spark's watermark begins at 0, even if the query begins with the state of a batch that
-        # was read up to a later time.
-        current = watermark_of(int(timer_values.getCurrentWatermarkInMs()))
-        clock.watermark = max(current, self._plan.least_watermark)
+            self._set_clock(batch_time or 0)
+        else:
+            self._set_clock(
+                int(timer_values.getCurrentProcessingTimeInMs()),
+                int(timer_values.getCurrentWatermarkInMs()),
+            )
 
     def _wake(self, served: BatchResult, fired: int | None) -> None:
         replace_timer(self._handle, served, fired)
@@ -254,8 +236,8 @@ class SharingProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables of all operators."""
-        for place, each in enumerate(self._processors):
-            each.init(handle, place)
+        for operator_index, each in enumerate(self._processors):
+            each.init(handle, operator_index)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data, or read the home of the partition for all operators."""
@@ -290,7 +272,7 @@ class SharingProcessor(StatefulProcessor):
                 stack.callback(each.close)
 
     def _of(self, key: Any) -> KeyGroupProcessor:
-        return self._processors[place_of(int(key[0]))]
+        return self._processors[operator_index_of(int(key[0]))]
 
     @contextmanager
     def _all_given_up(self) -> Iterator[None]:

@@ -27,7 +27,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import attrs
 import pyarrow as pa
@@ -37,7 +37,6 @@ from pyflinklike import __version__
 from pyflinklike._changelog.log_storage import LogStorage, exchange_watermark, raise_watermark
 from pyflinklike._changelog.operator_record import (
     OperatorRecord,
-    RecordStorage,
     register_key_groups,
 )
 from pyflinklike._changelog.segments import read_segment
@@ -59,19 +58,19 @@ from pyflinklike.errors import PyflinklikeError, SparkSetupError
 from pyflinklike.spark._host.collector_freeze import freeze_imports, without_collection
 from pyflinklike.spark._host.observed_metrics import COUNTED_FIELDS, make_count_cells
 from pyflinklike.spark._host.wake_up import find_timer_scheduling
-from pyflinklike.spark._host.worker_errors import tell_errors
+from pyflinklike.spark._host.worker_errors import report_errors
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.key_groups import groups_in, index_of
 from pyflinklike.spark._wire.payloads import (
     Home,
-    own_times_in,
     partitions_of_state,
     payload_to_batch,
+    reassigned_watermarks_in,
     to_payload,
 )
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.stage_records import (
-    OWN_TIMES,
+    REASSIGNED_WATERMARKS,
     Address,
     StageRecord,
     divide_payloads,
@@ -79,6 +78,7 @@ from pyflinklike.spark._wire.stage_records import (
     pass_on,
     wrap_to_pass,
 )
+from pyflinklike.spark._wire.system_columns import watermark_of
 from pyflinklike.types.pickled_type import pickle_allowed
 
 __all__ = [
@@ -89,6 +89,7 @@ __all__ = [
     "OpenFunctions",
     "QueryRun",
     "Result",
+    "close_late",
     "of_checkpoint",
     "open_operator",
     "record_of",
@@ -104,10 +105,6 @@ RESULT_COLUMNS = tuple(RESULT_SCHEMA.arrow.names)
 Result = tuple[Any, ...]
 
 
-class GroupStorage(LogStorage, RecordStorage, Protocol):
-    """The storage of a grouping key: the log of a key group, or the operator's record."""
-
-
 class KeyGroupTask:
     """Serves the key groups of one task.
 
@@ -117,7 +114,7 @@ class KeyGroupTask:
 
     _sees_its_end: ClassVar[bool] = True
     """Whether `close` is called before the task is committed."""
-    _store: GroupStorage
+    _store: LogStorage
     """The storage of the grouping key of Spark's present call."""
 
     def __init__(self, plan: Plan) -> None:
@@ -128,10 +125,10 @@ class KeyGroupTask:
         """The grouping key of Spark's last call."""
         self._home: Home | None = None
         self._former_watermark: int | None = None
-        self._own_watermarks: dict[int, tuple[int, int]] = {}
+        self._reassigned_watermarks: dict[int, tuple[int, int]] = {}
         """The former and the present watermark of each node that assigns times between operators."""
 
-    @tell_errors
+    @report_errors
     def close(self) -> None:
         """End the task: the function waits for the next one, or is closed if it cannot."""
         operator, self._operator = self._operator, None
@@ -158,6 +155,20 @@ class KeyGroupTask:
             fired: The time in ms for which Spark says it called, or None.
         """
         raise NotImplementedError
+
+    def _set_clock(self, processing_time: int, watermark: int | None = None) -> None:
+        """Set the operator's clock.
+
+        Args:
+            processing_time: The time of the micro-batch, in ms.
+            watermark: Spark's watermark in ms; None in a time mode without one.
+        """
+        clock = self._ensure_operator().clock
+        clock.processing_time = processing_time
+        if watermark is not None:
+            # Spark's watermark begins at 0, even if the query begins with the state of a batch
+            # that was read up to a later time.
+            clock.watermark = max(watermark_of(watermark), self._plan.least_watermark)
 
     def _index_of(self, key: Any) -> int:
         return index_of(int(key[0]), self._plan.task.max_parallelism)
@@ -193,17 +204,17 @@ class KeyGroupTask:
             self._former_watermark = exchange_watermark(
                 self._store, operator.clock.watermark, where
             )
-            reported = own_times_in(payloads)
-            self._own_watermarks = {
+            reported = reassigned_watermarks_in(payloads)
+            self._reassigned_watermarks = {
                 assigner: raise_watermark(
                     self._store, reported.get(assigner, MIN_WATERMARK), position, where
                 )
-                for position, assigner in enumerate(self._plan.own_times)
+                for position, assigner in enumerate(self._plan.reassigners)
             }
             if not reported:
                 return []
             records: list[Any] = sorted(reported.items())
-            record = StageRecord(Address(OWN_TIMES, 0), dump(records))
+            record = StageRecord(Address(REASSIGNED_WATERMARKS, 0), dump(records))
             return list(pass_on([wrap_to_pass(record.to_bytes())]))
 
     def _check_home(self) -> None:
@@ -213,7 +224,7 @@ class KeyGroupTask:
     def know_as(self, other: KeyGroupTask) -> None:
         """Take over the watermark that another operator of the task read from their common home."""
         self._home, self._former_watermark = other._home, other._former_watermark
-        self._own_watermarks = other._own_watermarks
+        self._reassigned_watermarks = other._reassigned_watermarks
 
     def _ensure_operator(self) -> KeyedProcessOperator:
         if self._operator is None:
@@ -229,7 +240,7 @@ class KeyGroupTask:
             self._operator = waiting or open_operator(plan, task, owner, refused)
             self._encode = plan.layout.encoder(plan.show_key)
             self._waking = find_timer_scheduling(
-                plan.time_mode, has_own_time=plan.own_time is not None
+                plan.time_mode, has_reassigned_timestamps=plan.reassigner is not None
             )
         return self._operator
 
@@ -261,8 +272,8 @@ class KeyGroupTask:
             passing, payloads = divide_payloads(payloads)
             if not payloads and not passing:
                 served_at = None  # called for timers, and no registry has noted this call
-            if self._plan.own_time is not None and operator.clock.watermark != MAX_WATERMARK:
-                operator.clock.watermark = self._own_watermark()[1]
+            if self._plan.reassigner is not None and operator.clock.watermark != MAX_WATERMARK:
+                operator.clock.watermark = self._reassigned_watermark()[1]
             early, records = self._read(payloads)
             served = serve(
                 operator,
@@ -303,10 +314,10 @@ class KeyGroupTask:
         plan, packed = self._plan, [payload_to_batch(each) for each in payloads]
         if plan.reader.before_watermark is None:
             return NO_PRE_WATERMARK_RECORDS, plan.reader.read_payloads(packed)
-        if plan.own_time is not None:
+        if plan.reassigner is not None:
             # The elements of a micro-batch make its watermark, so all of them come before it.
             return PreWatermarkRecords(
-                plan.reader.read_payloads(packed), self._own_watermark()[0]
+                plan.reader.read_payloads(packed), self._reassigned_watermark()[0]
             ), NO_RECORDS
         early, records = plan.reader.read_apart(packed)
         if not plan.keeps_former_watermark():
@@ -316,10 +327,10 @@ class KeyGroupTask:
             raise _without_home()
         return PreWatermarkRecords(early, self._former_watermark), records
 
-    def _own_watermark(self) -> tuple[int, int]:
+    def _reassigned_watermark(self) -> tuple[int, int]:
         """Return the former and the present watermark of reassigned timestamps."""
         self._check_home()
-        found = self._own_watermarks.get(self._plan.own_time or 0)
+        found = self._reassigned_watermarks.get(self._plan.reassigner or 0)
         if found is None:
             raise _without_home()
         return found
@@ -469,7 +480,7 @@ class OpenFunctions:
         """Remove and return an operator that can serve a task, or None."""
         for key in list(self._waiting):
             if key[0].query == run.query and key[0].run != run.run:
-                _close(self._waiting.pop(key))
+                close_late(self._waiting.pop(key))
         for key, operator in self._waiting.items():
             if key[0] == run and operator.serves(task):
                 return self._waiting.pop(key)
@@ -480,22 +491,23 @@ class OpenFunctions:
         key = run, operator.task_answers()
         former = self._waiting.pop(key, None)
         if former is not None:
-            _close(former)
+            close_late(former)
         self._waiting[key] = operator
         operators = {key[0].plan for key in self._waiting if key[0].run == run.run}
         while len(self._waiting) > max(MAX_OPEN, len(operators)):
-            _close(self._waiting.popitem(last=False)[1])
+            close_late(self._waiting.popitem(last=False)[1])
 
     def close_all(self) -> None:
         """Close all waiting operators."""
         while self._waiting:
-            _close(self._waiting.popitem()[1])
+            close_late(self._waiting.popitem()[1])
 
     def __len__(self) -> int:
         return len(self._waiting)
 
 
-def _close(operator: KeyedProcessOperator) -> None:
+def close_late(operator: KeyedProcessOperator | KeyGroupTask) -> None:
+    """Close the operator of a task that is over, and log an error of it."""
     try:
         operator.close()
     except PyflinklikeError:

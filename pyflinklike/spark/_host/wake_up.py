@@ -46,15 +46,17 @@ class Times(Protocol):
         """The watermark."""
 
 
-def find_timer_scheduling(mode: TimeMode, *, has_own_time: bool = False) -> TimerScheduling:
+def find_timer_scheduling(
+    mode: TimeMode, *, has_reassigned_timestamps: bool = False
+) -> TimerScheduling:
     """Return how Spark calls a key group without records in a time mode.
 
     Args:
         mode: The time mode of the query.
-        has_own_time: Whether the operator has a watermark that Spark does not know.  Then a task
+        has_reassigned_timestamps: Whether the operator has a watermark that Spark does not know.  Then a task
             before it calls all key groups, and Spark calls them only at the end.
     """
-    if has_own_time:
+    if has_reassigned_timestamps:
         return TimerScheduling(mode.domain(), _at_the_end)
     policies = {TimeMode.EVENT_TIME: _by_watermark, TimeMode.PROCESSING_TIME: _by_trigger}
     policy = policies.get(mode)

@@ -29,13 +29,13 @@ from pyflinklike._messages import as_utf8, shown_traceback
 from pyflinklike._runtime.user_errors import is_ours
 from pyflinklike.errors import PyflinklikeError
 
-__all__ = ["tell_errors", "tell_errors_of_each"]
+__all__ = ["report_errors", "report_errors_of_each"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def tell_errors(call: Callable[P, R]) -> Callable[P, R]:
+def report_errors(call: Callable[P, R]) -> Callable[P, R]:
     """Return a call that raises our errors in the form that Spark should show."""
 
     @functools.wraps(call)
@@ -50,7 +50,7 @@ def tell_errors(call: Callable[P, R]) -> Callable[P, R]:
     return reporting
 
 
-def tell_errors_of_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
+def report_errors_of_each(call: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
     """Do the same for a call that returns an iterator, which fails while it is read."""
 
     @functools.wraps(call)

@@ -147,9 +147,9 @@ class Plan:
         saved: The declarations of the states in the savepoint that the query begins with.
         calls_all_key_groups: Whether processing timers fire in event-time mode, because the host
             calls key groups for them.
-        own_time: The number of the node behind another operator that reassigns the timestamps of
+        reassigner: The number of the node behind another operator that reassigns the timestamps of
             the elements, and so makes the watermark; None if Spark makes it.
-        own_times: The `own_time` of all operators that share the state operator, in order.
+        reassigners: The `reassigner` of all operators that share the state operator, in order.
         key_groups: Returns the number of key groups for a number of Spark's partitions; None if
             the program gives the number, or the session does not show its partitions.
         on_error: Makes dead letters of records and timers on which the function raises.
@@ -176,8 +176,8 @@ class Plan:
     calls_all_key_groups: bool = attrs.field(default=False, kw_only=True)
     on_error: DeadLetters | None = attrs.field(default=None, kw_only=True)
     drop_states: tuple[str, ...] = attrs.field(default=(), kw_only=True)
-    own_time: int | None = attrs.field(default=None, kw_only=True)
-    own_times: tuple[int, ...] = attrs.field(default=(), kw_only=True)
+    reassigner: int | None = attrs.field(default=None, kw_only=True)
+    reassigners: tuple[int, ...] = attrs.field(default=(), kw_only=True)
     history: BatchState | None = attrs.field(default=None, kw_only=True)
     least_watermark: int = attrs.field(default=MIN_WATERMARK, kw_only=True)
 
@@ -192,7 +192,7 @@ class Plan:
         """Return the user's form of the key of an output; None if the output has no key."""
         return None if key is GROUP_KEY else self.key_type.thaw_key(key)
 
-    def tells_phases(self) -> bool:
+    def reports_phases(self) -> bool:
         """Return whether the next operator must know which outputs came before the watermark."""
         if self.layout.before_watermark is not None or not self.time_mode.passes_watermark:
             return False

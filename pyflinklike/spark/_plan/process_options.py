@@ -18,12 +18,11 @@ from pyspark import cloudpickle
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
-from pyflinklike._checks import is_int
+from pyflinklike._checks import collect, is_int
 from pyflinklike._messages import instance_of, short_repr, shown_message
-from pyflinklike._options import collect
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
-from pyflinklike.functions.code_slips import warn_of_slips
+from pyflinklike.functions.code_search import warn_of_slips
 from pyflinklike.functions.dead_letters import DeadLetters
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.functions.process_functions import KeyedProcessFunction

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import __version__
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import GroupedData, SparkSession
 
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._plan.process_options import MAX_KEY_GROUPS
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext  # which the client of Spark Connect comes without
 
 __all__ = [
+    "HAS_TRANSFORM_WITH_STATE",
     "check_file_manager",
     "check_python",
     "check_watermark_policy",
@@ -53,6 +54,8 @@ __all__ = [
 ]
 
 
+HAS_TRANSFORM_WITH_STATE = hasattr(GroupedData, "transformWithStateInPandas")
+"""Whether this is PySpark 4.0 or newer."""
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _DEFAULT = "HDFSBackedStateStoreProvider"

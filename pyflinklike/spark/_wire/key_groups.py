@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grouping keys, the numbers under which Spark finds the key groups and registries of operators.
+"""The key group of a key, and grouping keys, by which Spark finds key groups and registries.
+
+The key group of a key is the remainder of Spark's `xxhash64` of the key columns.  The expression must
+never change, because a checkpoint finds its keys by it.  Spark computes it for records, and for keys
+that come without records.  Python computes it for single values (`pyflinklike.queryable_state.xxhash64`).
 
 Spark puts a grouping key into the partition `pmod(hash(key), partitions)`.  The keys 0, 1, 2 ...
 spread unevenly: of 128 keys the fuller one of 2 partitions gets 74, and the fullest of 8 gets 23
@@ -18,18 +22,25 @@ The numbers depend only on `max_parallelism` and on the operator index.  The che
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
+
+from pyflinklike.spark._wire.system_columns import quote
+
 __all__ = [
-    "PLACES",
+    "MOST_OPERATORS",
     "REGISTRY_KEY",
     "first_of",
     "group_ids",
+    "group_or_hash",
     "groups_in",
     "index_of",
     "is_registry_key",
-    "place_of",
+    "key_group",
+    "operator_index_of",
     "registry_key_of",
     "registry_payload",
 ]
@@ -39,10 +50,10 @@ _MASK = 0xFFFFFFFF
 
 
 @lru_cache(maxsize=128)
-def group_ids(max_parallelism: int, place: int = 0) -> tuple[int, ...]:
+def group_ids(max_parallelism: int, operator_index: int = 0) -> tuple[int, ...]:
     """Find the grouping key of each key group of the operator with this index."""
     found: dict[int, int] = {}
-    candidate = first_of(place)
+    candidate = first_of(operator_index)
     while len(found) < max_parallelism:
         found.setdefault(index_of(candidate, max_parallelism), candidate)
         candidate += 1
@@ -70,19 +81,19 @@ def _rotate(value: int, by: int) -> int:
     return (value << by | value >> 32 - by) & _MASK
 
 
-PLACES = 100
+MOST_OPERATORS = 100
 """The greatest number of operators that share a state operator."""
 _RANGE = 1 << 24
 
 
-def first_of(place: int) -> int:
+def first_of(operator_index: int) -> int:
     """Return the lower bound of the grouping keys for the operator with this index."""
-    return place * _RANGE
+    return operator_index * _RANGE
 
 
-def registry_key_of(place: int) -> int:
+def registry_key_of(operator_index: int) -> int:
     """Return the grouping key of the registry of the operator with this index."""
-    return first_of(place) - 1
+    return first_of(operator_index) - 1
 
 
 def is_registry_key(grouping_key: int) -> bool:
@@ -90,7 +101,7 @@ def is_registry_key(grouping_key: int) -> bool:
     return grouping_key >= registry_key_of(0) and (grouping_key + 1) % _RANGE == 0
 
 
-def place_of(grouping_key: int) -> int:
+def operator_index_of(grouping_key: int) -> int:
     """Return the operator index of a grouping key, which belongs to a key group or a registry."""
     return (grouping_key + 1) // _RANGE
 
@@ -117,3 +128,36 @@ def groups_in(payloads: Iterable[bytes]) -> set[int]:
     for payload in payloads:
         groups.update(array(_INT, payload))
     return groups
+
+
+# The key group of a key, in Spark's SQL
+
+
+def key_group(columns: Sequence[str], max_parallelism: int) -> Column:
+    """Return the expression for the key group of a record.
+
+    Args:
+        columns: The key columns; their Spark types are part of the hash.  If there are no columns,
+            there is one key.
+        max_parallelism: The number of key groups.
+    """
+    if not columns:
+        return F.lit(0)
+    return F.pmod(_hash(columns), F.lit(max_parallelism)).cast("int")
+
+
+def group_or_hash(columns: Sequence[str], max_parallelism: int | None) -> Column:
+    """Return the expression for the key group of a record, or for the hash of its key.
+
+    Args:
+        columns: The key columns, as `key_group` takes them.
+        max_parallelism: The number of key groups.  None if only the checkpoint knows it; packing
+            then computes the remainder.
+    """
+    if max_parallelism is not None:
+        return key_group(columns, max_parallelism)
+    return _hash(columns) if columns else F.lit(0).cast("long")
+
+
+def _hash(columns: Sequence[str]) -> Column:
+    return F.xxhash64(*(F.col(quote(column)) for column in columns))

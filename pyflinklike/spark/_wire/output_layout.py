@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout of a function's outputs as rows of the result.
+"""The encoding of a function's outputs as Arrow columns, and their layout as rows of the result.
 
 The state operator emits payloads, and each belongs to one output: number 0 is the main output, and
 the side outputs follow in the order of their declaration.  If there are no side outputs, the rows of
@@ -9,24 +9,37 @@ that name, a struct, is set.
 
 A payload of outputs that came before the watermark of the micro-batch carries `~number` in place
 of its number.  If the result has a column for it, that column is then true.
+
+A datetime without a zone is a local time of the Spark session, also deep within a value.  The values
+of a row with names go to the columns of these names; without names, their positions decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import attrs
 import pyarrow as pa
 from pyspark.sql import types as st
 
+from pyflinklike._checks import as_tuple_of
+from pyflinklike._messages import short_repr
 from pyflinklike._runtime.outputs import Outputs
-from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
+from pyflinklike.errors import OutputError, StateValueError
 from pyflinklike.spark._wire.payloads import payload_to_batch
 from pyflinklike.spark._wire.schema import arrow_schema
 from pyflinklike.spark._wire.system_columns import OUTPUT_TAG, PHASE_MARK
+from pyflinklike.types.arrow_rows import cut_to_cover
+from pyflinklike.types.conversions import Writer, writer_of
+from pyflinklike.types.row import Row, in_order, misnamed
 
-__all__ = ["OutputLayout"]
+__all__ = [
+    "OutputEncoder",
+    "OutputLayout",
+    "check_nulls",
+]
 
 
 @attrs.frozen
@@ -143,3 +156,160 @@ class OutputLayout:
                     yield pa.concat_batches(rows)
 
         return unpack
+
+
+# The encoding of outputs as Arrow columns
+
+
+@attrs.frozen
+class OutputEncoder:
+    """Encodes the outputs of a function as an Arrow record batch.
+
+    Args:
+        columns: The declared type of the output, with at least one column.
+        time_zone: The zone of the Spark session, in which naive datetimes are read.
+        what: Names the output in messages.
+        show_key: Turns a stored key into the user's form, for messages.
+    """
+
+    columns: st.StructType
+    time_zone: str
+    what: str
+    show_key: Callable[[Any], Any]
+    schema: pa.Schema = attrs.field(init=False)
+    _names: tuple[str, ...] = attrs.field(init=False)
+    _writers: tuple[Writer, ...] = attrs.field(init=False)
+    _takes_all_nulls: bool = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Derive the Arrow schema, and how each column is written."""
+        schema = arrow_schema(self.columns)
+        writers = tuple([writer_of(kind, self.time_zone) for kind in schema.types])
+        object.__setattr__(self, "schema", schema)
+        object.__setattr__(self, "_names", tuple(self.columns.names))
+        object.__setattr__(self, "_writers", writers)
+        object.__setattr__(self, "_takes_all_nulls", _takes_nulls(self.columns, True))
+
+    def encode(self, rows: Sequence[Any], keys: Sequence[Any]) -> pa.RecordBatch:
+        """Encode rows as columns.
+
+        Args:
+            rows: Tuples, Rows, lists, mappings, or plain values if there is one column.
+            keys: The key under which each row was yielded, for messages.
+
+        Raises:
+            OutputError: A row does not fit; the message names the column, the value and the key.
+        """
+        classes = set(map(type, rows))
+        if classes != {tuple}:
+            rows = self._tuples(classes, rows, keys)
+        if set(map(len, rows)) != {len(self._names)}:
+            for row, key in zip(rows, keys):
+                self.in_order(row, key)
+        arrays = []
+        for at, column in enumerate(self.columns):
+            # `zip(*rows)` would step through an iterator of every row for each column.
+            values = list(map(itemgetter(at), rows))
+            try:
+                arrays.append(self._encode(values, column, at))
+            except StateValueError as error:
+                raise self._blame_value(column, at, values, keys, error) from error
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _tuples(
+        self, classes: set[type], rows: Sequence[Any], keys: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
+        # A function that yields the rows it got needs no check of each row: the names are the same.
+        if all(issubclass(each, Row) and each._fields == self._names for each in classes):
+            return list(map(tuple, rows))
+        return [self.in_order(row, key) for row, key in zip(rows, keys)]
+
+    def _encode(self, values: Sequence[Any], column: st.StructField, at: int) -> pa.Array:
+        encoded = self._writers[at](values)
+        if not self._takes_all_nulls:
+            check_nulls(encoded, column.dataType, column.nullable)
+        return encoded
+
+    def in_order(self, row: Any, key: Any) -> tuple[Any, ...]:
+        """Return the values of a row in the order of the columns: by names, else by position.
+
+        Args:
+            row: A row of any kind that `encode` takes.
+            key: The key under which the row was yielded, for messages.
+
+        Raises:
+            OutputError: The row is of another kind, or has other names or too few or many values.
+        """
+        names = self._names
+        is_row = isinstance(row, (tuple, list, Mapping))
+        values = in_order(row, names) if is_row else (row,) if len(names) == 1 else None
+        if values is not None:
+            return tuple(values)
+        got = f"got {short_repr(row)} for key {short_repr(self.show_key(key))}"
+        if not is_row:
+            remedy = "yield a whole row at a time (a returned iterable is taken apart into outputs)"
+            if row is None:
+                remedy = "for no output, yield nothing"
+            elif as_tuple_of(row):
+                remedy = f"yield {as_tuple_of(row)}"
+            msg = (
+                f"{self.what}: an output must be a tuple, Row or mapping of the columns "
+                f"{list(names)}, {got}; {remedy}"
+            )
+            raise OutputError(msg)
+        wrong = misnamed(row, names) or f"it has {len(row)} values; give one for each column"
+        raise OutputError(f"{self.what}: a row must have the columns {list(names)}, {got}; {wrong}")
+
+    def _blame_value(
+        self,
+        column: st.StructField,
+        at: int,
+        values: Iterable[Any],
+        keys: Iterable[Any],
+        error: Exception,
+    ) -> OutputError:
+        what = f"{self.what}: column {column.name!r} is {column.dataType.simpleString()}"
+        for value, key in zip(values, keys):
+            try:
+                self._encode([value], column, at)
+            except StateValueError as cause:
+                return OutputError(f"{what}, for key {short_repr(self.show_key(key))}: {cause}")
+        return OutputError(f"{what}: {error}")
+
+
+def _takes_nulls(kind: st.DataType, nullable: bool) -> bool:
+    """Return whether a value and all its parts may be null."""
+    if isinstance(kind, st.StructType):
+        return nullable and all(_takes_nulls(each.dataType, each.nullable) for each in kind)
+    if isinstance(kind, st.ArrayType):
+        return nullable and _takes_nulls(kind.elementType, kind.containsNull)
+    if isinstance(kind, st.MapType):
+        return nullable and _takes_nulls(kind.valueType, kind.valueContainsNull)
+    return nullable
+
+
+def check_nulls(column: pa.Array, kind: st.DataType, nullable: bool) -> None:
+    """Refuse a null in a column, or in a part of it, that is declared without null.
+
+    Spark would read such a null as 0.
+
+    Args:
+        column: The values as Arrow encodes them.
+        kind: The declared Spark type of the values.
+        nullable: Whether a value itself may be null; its parts are declared within `kind`.
+
+    Raises:
+        StateValueError: There is a null.
+    """
+    if column.null_count and not nullable:
+        msg = "it is declared without null, got None; yield a value, or declare it nullable"
+        raise StateValueError(msg)
+    there = column.drop_null() if column.null_count and pa.types.is_nested(column.type) else column
+    if isinstance(kind, st.StructType) and kind.fields:
+        for at, field in enumerate(kind.fields):
+            check_nulls(there.field(at), field.dataType, field.nullable)
+    elif isinstance(kind, st.ArrayType):
+        check_nulls(cut_to_cover(there, there.values), kind.elementType, kind.containsNull)
+    elif isinstance(kind, st.MapType):
+        items = cut_to_cover(there, there.items)
+        check_nulls(items, kind.valueType, kind.valueContainsNull)

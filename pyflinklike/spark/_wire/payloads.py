@@ -35,13 +35,13 @@ __all__ = [
     "call_homes",
     "home_ids",
     "is_home",
-    "own_times_in",
     "pack",
     "pack_rows",
     "partitions_of_state",
     "payload_to_batch",
+    "reassigned_watermarks_in",
     "refuse_null_keys",
-    "tell_homes",
+    "report_to_homes",
     "to_payload",
 ]
 
@@ -227,7 +227,7 @@ def refuse_null_keys(chunk: pa.RecordBatch, key_columns: tuple[str, ...]) -> Non
 # such elements sends that watermark to all homes, beside the call of the first task.
 
 _HOME = struct.Struct("<ii")
-_OWN_TIME = struct.Struct("<iq")
+_REASSIGNED_WATERMARK = struct.Struct("<iq")
 _OF_STATE = "spark.sql.streaming.internal.stateStore.partitions"
 """The number of partitions of a query's state in its checkpoint; Spark has it from 4.1 on."""
 _OF_SESSION = "spark.sql.shuffle.partitions"
@@ -273,7 +273,7 @@ def _calls(default: int) -> Iterator[pa.RecordBatch]:
         yield pack_rows((key, _HOME.pack(at, len(ids))) for at, key in enumerate(ids))
 
 
-def tell_homes(assigner: int, watermark: int, default: int) -> list[tuple[int, bytes]]:
+def report_to_homes(assigner: int, watermark: int, default: int) -> list[tuple[int, bytes]]:
     """Return the grouping keys and payloads that send a watermark of reassigned timestamps to homes.
 
     Args:
@@ -281,16 +281,16 @@ def tell_homes(assigner: int, watermark: int, default: int) -> list[tuple[int, b
         watermark: The watermark in ms, or `MAX_WATERMARK` at the end.
         default: The number of partitions to use if the task does not know it from Spark.
     """
-    payload = _OWN_TIME.pack(assigner, watermark)
+    payload = _REASSIGNED_WATERMARK.pack(assigner, watermark)
     return [(key, payload) for key in home_ids(_partitions(TaskContext.get(), default))]
 
 
-def own_times_in(payloads: Iterable[bytes]) -> dict[int, int]:
+def reassigned_watermarks_in(payloads: Iterable[bytes]) -> dict[int, int]:
     """Read the greatest watermark in ms that a home got from each node that assigns times."""
     found: dict[int, int] = {}
     for payload in payloads:
-        if len(payload) == _OWN_TIME.size:
-            assigner, watermark = _OWN_TIME.unpack(payload)
+        if len(payload) == _REASSIGNED_WATERMARK.size:
+            assigner, watermark = _REASSIGNED_WATERMARK.unpack(payload)
             found[assigner] = max(watermark, found.get(assigner, watermark))
     return found
 

@@ -26,6 +26,7 @@ from pyflinklike.types import (
     Types,
 )
 from pyflinklike.types.arrow_rows import to_python
+from pyflinklike.types.catalog import PLAIN
 from pyflinklike.types.key_codec import AnyKeyTypeInfo, decode_key
 from pyflinklike.types.time_types import local_time, to_instant
 
@@ -40,23 +41,6 @@ __all__ = [
     "output_schema",
 ]
 
-
-_ARROW: dict[type[st.DataType], pa.DataType] = {
-    st.BooleanType: pa.bool_(),
-    st.ByteType: pa.int8(),
-    st.ShortType: pa.int16(),
-    st.IntegerType: pa.int32(),
-    st.LongType: pa.int64(),
-    st.FloatType: pa.float32(),
-    st.DoubleType: pa.float64(),
-    st.StringType: pa.string(),
-    st.BinaryType: pa.binary(),
-    st.DateType: pa.date32(),
-    st.TimestampType: pa.timestamp("us", tz="UTC"),
-    st.TimestampNTZType: pa.timestamp("us"),
-    st.DayTimeIntervalType: pa.duration("us"),
-    st.NullType: pa.null(),
-}
 
 # PySpark 3.5 has no VariantType; the second MapType stands in for it.
 _NO_KEYS = (st.ArrayType, st.MapType, getattr(st, "VariantType", st.MapType))
@@ -103,13 +87,16 @@ def arrow_type(spark_type: st.DataType) -> pa.DataType:
         return pa.map_(arrow_type(spark_type.keyType), arrow_type(spark_type.valueType))
     if isinstance(spark_type, st.StructType):
         return pa.struct(list(arrow_schema(spark_type)))
-    for known, arrow in _ARROW.items():
-        if isinstance(spark_type, known):
-            return arrow
-    msg = (
-        f"an output column must have a type that Arrow knows, got {spark_type.simpleString()}; "
-        "cast it after process()"
-    )
+    if isinstance(spark_type, st.StringType):  # of any collation
+        return pa.string()
+    if isinstance(spark_type, st.DayTimeIntervalType):
+        return pa.duration("us")
+    if isinstance(spark_type, st.NullType):
+        return pa.null()
+    name = spark_type.simpleString()
+    if name in PLAIN:
+        return PLAIN[name]
+    msg = f"an output column must have a type that Arrow knows, got {name}; cast it after process()"
     raise DeclarationTypeError(msg)
 
 

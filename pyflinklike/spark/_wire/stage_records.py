@@ -25,8 +25,8 @@ from pyflinklike.spark._wire.payloads import payload_to_batch, to_payload
 
 __all__ = [
     "CALL",
-    "OWN_TIMES",
     "PASSED_ON",
+    "REASSIGNED_WATERMARKS",
     "Address",
     "StageRecord",
     "cell_of",
@@ -39,7 +39,7 @@ __all__ = [
     "wrap_to_pass",
 ]
 
-OWN_TIMES = -2
+REASSIGNED_WATERMARKS = -2
 """The address of stage records from homes with the watermarks of reassigned timestamps.
 
 Numbers of nodes begin with 1.

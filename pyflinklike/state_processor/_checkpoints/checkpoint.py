@@ -47,7 +47,7 @@ from pyflinklike.errors import (
     UnknownStateError,
 )
 from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of, registry_key_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
 from pyflinklike.state_processor._checkpoints.job_at_rest import job_at
@@ -68,9 +68,9 @@ __all__ = [
     "is_ours",
     "location_of",
     "offsets_of",
+    "operator_index_in",
     "operators_of",
     "partitions_of_batches",
-    "place_in",
     "query_id_of",
     "refuse_errors",
     "savepoint_at",
@@ -532,7 +532,7 @@ def _find_sharing(row: SparkRow) -> Iterator[SparkRow]:
         yield SparkRow(**{**row.asDict(), "operatorId": row["operatorId"] + place * _PLACE})
 
 
-def place_in(operator_id: int) -> int:
+def operator_index_in(operator_id: int) -> int:
     """Return the place of an operator in its state operator."""
     return operator_id // _PLACE
 

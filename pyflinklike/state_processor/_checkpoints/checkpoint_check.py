@@ -30,8 +30,7 @@ from pyflinklike.spark._host.spark_failures import error_of
 from pyflinklike.spark._host.wake_up import find_wanted_call
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._plan.session import prepare_workers
-from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of
-from pyflinklike.spark._wire.key_hash import key_group
+from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of, key_group
 from pyflinklike.spark._wire.system_columns import KEY_GROUP
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     OperatorAt,
@@ -161,7 +160,7 @@ class OperatorCheck:
         prepare_workers(self.at.spark)
         mode, clock = TimeMode(record.time_mode), self.at.clock()
         wanted = None
-        if not self._has_own_times(blobs):
+        if not self._has_reassigned_watermarks(blobs):
             wanted = functools.partial(find_wanted_call, mode, clock)
         checker = GroupChecker(record, dict(registry.served_at), wanted)
         parallelism = record.identity.max_parallelism
@@ -187,7 +186,7 @@ class OperatorCheck:
         )
         return found, checked
 
-    def _has_own_times(self, blobs: DataFrame) -> bool:
+    def _has_reassigned_watermarks(self, blobs: DataFrame) -> bool:
         """Return whether there are partition watermarks, by which tasks call key groups themselves."""
         marks = blobs.where(f"{KEY_GROUP} < {REGISTRY_KEY} and sequence < {WATERMARK_AT}")
         return bool(self._answer(marks.limit(1).toArrow).num_rows)

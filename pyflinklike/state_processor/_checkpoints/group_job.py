@@ -25,11 +25,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike._changelog.operator_record import OperatorIdentity, OperatorRecord
 from pyflinklike.errors import CorruptStateError, SparkSetupError
-from pyflinklike.spark._host.collector_freeze import with_imports_frozen
-from pyflinklike.spark._host.worker_errors import tell_errors_of_each
+from pyflinklike.spark._host.driver_pickle import in_worker
 from pyflinklike.spark._plan.session import prepare_workers
-from pyflinklike.spark._wire.key_groups import group_ids, index_of
-from pyflinklike.spark._wire.key_hash import key_group
+from pyflinklike.spark._wire.key_groups import group_ids, index_of, key_group
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
 from pyflinklike.state_processor._checkpoints.checkpoint import CheckpointState
 from pyflinklike.state_processor._logs.checkpoint_logs import check_log
@@ -274,7 +272,7 @@ def _wrap_job(job: Callable[[Any], Iterator[Any]]) -> Any:
     def run(batches: Any) -> Iterator[Any]:
         return job(batches)
 
-    return with_imports_frozen(tell_errors_of_each(run))
+    return in_worker(run)
 
 
 def key_fields(record: OperatorRecord) -> list[st.StructField]:

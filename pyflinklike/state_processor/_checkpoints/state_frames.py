@@ -28,7 +28,7 @@ from pyflinklike.errors import (
     IncompatibleStateError,
     StateValueError,
 )
-from pyflinklike.spark._wire.key_hash import key_group
+from pyflinklike.spark._wire.key_groups import key_group
 from pyflinklike.spark._wire.schema import arrow_type, key_type_of
 from pyflinklike.spark._wire.system_columns import frame_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (

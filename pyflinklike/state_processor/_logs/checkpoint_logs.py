@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyflinklike._changelog.entry_codec import decode_entries, rows_in
+from pyflinklike._changelog.key_group_state import timers_table
 from pyflinklike._changelog.log_storage import HEAD_AT, Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
@@ -43,7 +44,6 @@ from pyflinklike._changelog.stored_table import StoredTable, codes_of, last_of_e
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.state.table import LAYOUT, RESERVED_PREFIX, Shape, TableSpec
-from pyflinklike.state.timer_agenda import timers_table
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import declaration_of
 from pyflinklike.state_processor._logs.state_rows import GroupTables

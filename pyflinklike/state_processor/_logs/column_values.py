@@ -31,7 +31,7 @@ from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike._messages import shown_message
 from pyflinklike.errors import StateValueError
 from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.state.ttl_rules import horizon_at
+from pyflinklike.state.ttl_table import horizon_at
 from pyflinklike.types import (
     ListTypeInfo,
     MapTypeInfo,

@@ -29,8 +29,7 @@ from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError, Sta
 from pyflinklike.state_processor._logs.column_values import show_column, store_column, type_to_show
 from pyflinklike.types import ListTypeInfo, TupleTypeInfo, TypeInformation, Types
 from pyflinklike.types.arrow_rows import to_python
-from pyflinklike.types.catalog import type_of
-from pyflinklike.types.column_types import DECIMAL, PLAIN, TEXT
+from pyflinklike.types.catalog import DECIMAL, PLAIN, TEXT, type_of
 from pyflinklike.types.key_codec import ANY_KEY, decode_key, encode_key
 from pyflinklike.types.time_types import (
     Instant,

@@ -10,12 +10,12 @@ from typing import Any
 
 import attrs
 
+from pyflinklike._changelog.key_group_state import timers_table
 from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike._changelog.segments import Declaration, settings_said
 from pyflinklike._clock import TimeDomain
 from pyflinklike.errors import IncompatibleStateError, UnknownStateError
 from pyflinklike.state.table import REPLICATED, Shape
-from pyflinklike.state.timer_agenda import timers_table
 from pyflinklike.state_processor._logs.key_columns import KeyColumns, name_of
 from pyflinklike.stores.key_value_store import (
     KeyValueStoreDescriptor,

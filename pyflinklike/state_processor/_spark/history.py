@@ -33,7 +33,7 @@ from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark._api.inputs import Input
 from pyflinklike.spark._host.batch_host import run_batch
-from pyflinklike.spark._host.collector_freeze import with_imports_frozen
+from pyflinklike.spark._host.driver_pickle import in_worker
 from pyflinklike.spark._plan.event_time import Leaf, leaves_of
 from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
@@ -349,7 +349,7 @@ def save_batch(source: Input, plan: Plan, savepoint_to: str | os.PathLike[str]) 
     order: list[str | Column] = [KEY_GROUP, LAST_WATERMARK, *source.order()]
     grouped = arrived.repartition(KEY_GROUP).sortWithinPartitions(*order)
     records = grouped.drop(*source.name_sorting_columns())
-    running = with_imports_frozen(run_batch(plan))
+    running = in_worker(run_batch(plan))
     result = records.mapInArrow(running, plan.layout.result_type())
     # By the alias an operator behind this one is known to belong to the same batch.
     return result.alias(f"{_RUN}{run}")

@@ -38,18 +38,18 @@ from pyflinklike.errors import (
     IncompatibleStateError,
     SparkSetupError,
 )
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._plan.operator_plan import Initial, Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import (
     REGISTRY_KEY,
     group_ids,
     index_of,
-    place_of,
+    key_group,
+    operator_index_of,
     registry_key_of,
     registry_payload,
 )
-from pyflinklike.spark._wire.key_hash import key_group
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, quote
@@ -245,7 +245,7 @@ def savepoint_of(
         if is_home(group_id):
             continue  # a partition watermark: another query has other partitions
         index = index_of(group_id, max_parallelism)
-        if group_id != group_ids(max_parallelism, place_of(group_id))[index]:
+        if group_id != group_ids(max_parallelism, operator_index_of(group_id))[index]:
             msg = f"{where}: state must be under the numbers of key groups, got {group_id}"
             raise CorruptStateError(f"{msg}; go back to a checkpoint")
         groups[index] = blobs[group_id]

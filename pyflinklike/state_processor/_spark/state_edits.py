@@ -29,7 +29,7 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.spark._wire.key_hash import key_group
+from pyflinklike.spark._wire.key_groups import key_group
 from pyflinklike.spark._wire.system_columns import quote
 from pyflinklike.state.descriptors import (
     AggregatingStateDescriptor,

@@ -30,7 +30,7 @@ def collected(stream):
 @pytest.fixture
 def script(tmp_path, monkeypatch):
     """Runs the text of a script, and returns its `result` and what it was told."""
-    monkeypatch.setattr(_deprecation, "_TOLD", set())
+    monkeypatch.setattr(_deprecation, "_SHOWN", set())
     (tmp_path / "lines.txt").write_text("a\nb\n", encoding="utf-8")
     install()
 

@@ -26,7 +26,7 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture(autouse=True)
 def nothing_told(monkeypatch):
     """A process that was told nothing."""
-    monkeypatch.setattr(_deprecation, "_TOLD", set())
+    monkeypatch.setattr(_deprecation, "_SHOWN", set())
 
 
 def told(assigner):

@@ -33,7 +33,7 @@ from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.columns.columnar_layout import ColumnLayout
 from pyflinklike.errors import DeclarationValueError, OutputError
 from pyflinklike.spark import get_side_output, key_by, main_output
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.schema import output_schema
 from pyflinklike.state_processor import read_savepoint
 from pyflinklike.testing import KeyedProcessHarness

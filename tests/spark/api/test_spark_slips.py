@@ -136,7 +136,7 @@ def test_what_the_driver_can_see_is_refused_there(feed):
 @pytest.fixture
 def told(monkeypatch):
     """Run something in a process that was told nothing, and return our warnings."""
-    monkeypatch.setattr(_deprecation, "_TOLD", set())
+    monkeypatch.setattr(_deprecation, "_SHOWN", set())
 
     def run(call):
         with warnings.catch_warnings(record=True) as caught:

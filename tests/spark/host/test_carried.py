@@ -26,17 +26,18 @@ install()
 sys.path.insert(0, sys.argv[1])
 from myutil import Doubled
 from pyspark import cloudpickle
-from pyflinklike.spark._host.collector_freeze import with_imports_frozen
-from pyflinklike.spark._host.driver_pickle import PickledByDriver
+from pyflinklike.spark._host.driver_pickle import PickledByDriver, in_worker
 call = Doubled().map
-Path("function").write_bytes(cloudpickle.dumps(with_imports_frozen(call)))
+def calls(value):
+    yield call(value)
+Path("function").write_bytes(cloudpickle.dumps(in_worker(calls)))
 Path("object").write_bytes(cloudpickle.dumps(PickledByDriver(call)))
 """
 OPEN = """
 import pickle, sys
 from pathlib import Path
 found = pickle.loads(Path(sys.argv[1]).read_bytes())
-print(getattr(found, "value", found)(21))
+print(found.value(21) if hasattr(found, "value") else next(found(21)))
 """
 
 

@@ -14,8 +14,8 @@ from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._runtime.micro_batch import PreWatermarkRecords, call
 from pyflinklike.columns import KeyedBatchFunction
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._host.task import open_operator
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK
 
 

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
-from pyflinklike.spark._host.pickle_acknowledgement import acknowledge_pickle
+from pyflinklike.spark._host.driver_pickle import acknowledge_pickle
 
 _UNACKED_AT = 24  # in Linux's struct tcp_info
 _TRIES = 200

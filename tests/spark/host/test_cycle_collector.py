@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
-from pyflinklike.spark._host.collector_freeze import GcFreeze, with_imports_frozen
+from pyflinklike.spark._host.collector_freeze import GcFreeze, freeze_imports
 
 NEW = "imported_by_a_function_of_a_user"
 
@@ -36,9 +36,9 @@ class Cycle:
         self.me = self
 
 
-@with_imports_frozen
 def task(value):
     """What a worker runs."""
+    freeze_imports()
     return value, gc.get_freeze_count()
 
 

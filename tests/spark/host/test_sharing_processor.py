@@ -19,13 +19,13 @@ from pyflinklike.errors import UserFunctionError
 from pyflinklike.spark._host.streaming_host import KeyGroupProcessor, SharingProcessor
 from pyflinklike.spark._host.task import task_of
 from pyflinklike.spark._wire.key_groups import (
-    PLACES,
+    MOST_OPERATORS,
     REGISTRY_KEY,
     first_of,
     group_ids,
     index_of,
     is_registry_key,
-    place_of,
+    operator_index_of,
     registry_key_of,
 )
 from pyflinklike.spark._wire.payloads import home_ids, is_home
@@ -137,17 +137,20 @@ def _home_row():
 
 def test_grouping_keys_are_of_one_place_each():
     """Homes, registries and key groups of all places are apart, and are told apart."""
-    keys = {place: set(group_ids(128, place)) | {registry_key_of(place)} for place in range(PLACES)}
+    keys = {
+        place: set(group_ids(128, place)) | {registry_key_of(place)}
+        for place in range(MOST_OPERATORS)
+    }
 
-    assert PLACES * 129 == len(set().union(*keys.values()))
+    assert MOST_OPERATORS * 129 == len(set().union(*keys.values()))
     for place, mine in keys.items():
-        assert {place} == {place_of(key) for key in mine}
+        assert {place} == {operator_index_of(key) for key in mine}
         assert [registry_key_of(place)] == [key for key in mine if is_registry_key(key)]
         assert not any(map(is_home, mine))
     assert not any(map(is_registry_key, home_ids(200)))
 
 
-@pytest.mark.parametrize("place", [0, 1, PLACES - 1])
+@pytest.mark.parametrize("place", [0, 1, MOST_OPERATORS - 1])
 def test_the_most_key_groups_fit_into_a_place(place):
     """And the hash of a number says which key group it is."""
     ids = group_ids(32_768, place)

@@ -8,7 +8,7 @@ from spark_support import Feed, at, drain, pickle_by_value, rows_of
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 
 pickle_by_value(__name__)
 

@@ -36,7 +36,7 @@ from pyflinklike import (
 from pyflinklike._changelog.log_storage import Head
 from pyflinklike.spark import key_by, metrics_of
 from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.state_processor import list_states, read_state
 from pyflinklike.testing import KeyedProcessHarness
 

@@ -16,7 +16,7 @@ from pyspark.sql import types as st
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from pyflinklike.spark._host.group_state_host import read_whole_numbers
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 
 STATE = pa.struct(
     [

@@ -7,7 +7,7 @@ import pytest
 
 from pyflinklike.pyflink._spark.stages import stages_of
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
-from pyflinklike.spark._wire.key_groups import PLACES
+from pyflinklike.spark._wire.key_groups import MOST_OPERATORS
 
 
 @pytest.fixture
@@ -77,13 +77,13 @@ def test_an_operator_is_behind_the_longest_way_to_it(env):
 def test_operators_that_are_too_many_for_a_state_operator_have_two(env):
     """Each key group needs a grouping key."""
     keyed = env.from_collection([("a", 1)]).key_by(first)
-    sums = [keyed.sum(1) for _ in range(PLACES + 1)]
+    sums = [keyed.sum(1) for _ in range(MOST_OPERATORS + 1)]
     sums[0].union(*sums[1:]).print()
     graph = env._program.graph()
 
     before, middle, _ = stages_of(graph)
 
-    assert [PLACES, 1] == [len(before.following), len(middle.following)]
+    assert [MOST_OPERATORS, 1] == [len(before.following), len(middle.following)]
 
 
 def test_a_source_reaches_only_its_own_part(env):

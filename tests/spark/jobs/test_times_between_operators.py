@@ -140,7 +140,7 @@ def test_operators_side_by_side_have_watermarks_of_their_own():
     plain, own = steps.operators(*steps.stages[1:3])
     found = results_of_stream(job, FACTS)
 
-    assert (None, (own.own_time,)) == (plain.own_time, plain.own_times)
+    assert (None, (own.reassigner,)) == (plain.reassigner, plain.reassigners)
     assert 2 * len(ELEMENTS) == len([each for each in found if each[1] == "sees"])
     assert {"end"} < {each[2] for each in found if each[1] == "fires"}
 
@@ -165,4 +165,4 @@ def test_a_strategy_before_folds_alone_makes_no_calls():
     """The outputs of a fold do not depend on time, so nobody has to know the watermark."""
     stream = by_name(again(environment().from_collection(ELEMENTS))).reduce(max)
 
-    assert {} == JobSteps(job_collected(stream), FACTS, None).own_times
+    assert {} == JobSteps(job_collected(stream), FACTS, None).reassigners

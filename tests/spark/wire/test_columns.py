@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike import Row
 from pyflinklike.errors import OutputError, StateValueError
-from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
+from pyflinklike.spark._wire.output_layout import OutputEncoder
 from pyflinklike.types.arrow_rows import milliseconds, to_python
 from pyflinklike.types.conversions import to_column
 

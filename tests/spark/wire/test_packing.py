@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike.errors import StateValueError
-from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids, groups_in
+from pyflinklike.spark._wire.output_layout import OutputEncoder
 from pyflinklike.spark._wire.payloads import pack, payload_to_batch, refuse_null_keys, to_payload
 from pyflinklike.spark._wire.system_columns import BATCH_TIME, KEY_GROUP
 

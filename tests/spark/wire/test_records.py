@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pyflinklike import Row, Types
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
-from pyflinklike.spark._wire.arrow_encoder import OutputEncoder
+from pyflinklike.spark._wire.output_layout import OutputEncoder
 from pyflinklike.spark._wire.record_readers import RecordReader
 from pyflinklike.types.key_codec import AnyKeyTypeInfo
 

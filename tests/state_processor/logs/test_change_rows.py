@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from replay_support import log_of, record_of, rows_of
 
 from pyflinklike import StateTtlConfig, Time
-from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.log_storage import Head, InMemoryLogStorage
 from pyflinklike._changelog.segment_chain import join, sections_of, snapshots
 from pyflinklike._changelog.segments import read_segment
 from pyflinklike._runtime.micro_batch import begin, commit
@@ -24,7 +24,6 @@ from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.log_rows import Commit, GroupChanges, StateChanges
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import StateRows
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.types import Types
 
 STATES = ("value", "list", "map", "reducing", "aggregating")

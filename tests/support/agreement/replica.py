@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from pyflinklike._changelog.key_group_state import KeyGroupState, LocalStateBackend
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
@@ -26,7 +27,6 @@ from pyflinklike.state.descriptors import (
 )
 from pyflinklike.state.fold_functions import AggregateFunction
 from pyflinklike.state.ttl_config import StateTtlConfig
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 from pyflinklike.types import Types
 
 __all__ = ["FiveStates", "Mode", "Replica"]

@@ -23,10 +23,9 @@ from pyspark.sql import types as st
 
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
-from pyflinklike.spark._api.broadcast_data_frame import FrameWithBroadcast
-from pyflinklike.spark._api.inputs import Input, OneInput, TwoFrames
+from pyflinklike.spark._api.inputs import Input, OneInput
 from pyflinklike.spark._api.query import apply_plan
-from pyflinklike.spark._plan.operator_chain import keep_phases
+from pyflinklike.spark._api.results import keep_phases
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._plan.process_options import SavepointLike
 from pyflinklike.spark._wire.schema import arrow_schema
@@ -146,7 +145,7 @@ class SimulatedQuery:
         )
         number = len(self._operators) - 1
         result = SimulatedFrame(self, plan.layout.result_type(), number, frames, plan)
-        if plan.tells_phases():
+        if plan.reports_phases():
             layout = attrs.evolve(plan.layout, before_watermark=BEFORE_WATERMARK)
             phases = SimulatedFrame(self, layout.result_type(), number, frames, plan)
             phases.has_phases = True
@@ -261,14 +260,7 @@ def _(
     if savepoint is not None and not isinstance(savepoint, bytes):
         msg = f"a simulated query begins with the bytes of a savepoint, got {savepoint!r}"
         raise DeclarationTypeError(msg)
-    if isinstance(source, OneInput):
-        inputs: list[OneInput] = [source]
-    elif isinstance(source, TwoFrames):
-        inputs = [source.first, source.second]
-    else:
-        assert isinstance(source, FrameWithBroadcast)
-        inputs = [source.main, source.rules]
-    return df.query.apply(inputs, plan, savepoint)
+    return df.query.apply(list(source.inputs()), plan, savepoint)
 
 
 # DDL

@@ -37,7 +37,7 @@ from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import DeclarationTypeError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.functions.dead_letters import LETTER_FIELDS
 from pyflinklike.queryable_state.xxhash64 import SEED, add_sign, hash_bytes, hash_int, hash_long
-from pyflinklike.spark._host.packed_records import make_packing_of
+from pyflinklike.spark._api.query import make_packing_of
 from pyflinklike.spark._host.task import of_checkpoint
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids, index_of, registry_key_of
@@ -227,7 +227,7 @@ class SimulatedOperator:
     def layout(self) -> Any:
         """The layout of its result."""
         layout = self.plan.layout
-        if self.is_read_on and self.plan.tells_phases():
+        if self.is_read_on and self.plan.reports_phases():
             return attrs.evolve(layout, before_watermark=BEFORE_WATERMARK)
         return layout
 

@@ -39,7 +39,7 @@ from pyflinklike._changelog.operator_record import (
     OperatorRecord,
 )
 from pyflinklike._changelog.segments import Declaration, Segment
-from pyflinklike.backends.heap import keyed_heap
+from pyflinklike.backends.heap import heap_backend
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, PyflinklikeError
 from pyflinklike.spark._host import collector_freeze
 from pyflinklike.spark._host.blob_map import log_variable
@@ -48,7 +48,7 @@ from pyflinklike.spark._wire.key_groups import (
     REGISTRY_KEY,
     index_of,
     is_registry_key,
-    place_of,
+    operator_index_of,
     registry_key_of,
 )
 from pyflinklike.state_processor._logs.checkpoint_logs import (
@@ -165,7 +165,7 @@ def use_seed(seed: int) -> Iterator[str]:
     # The collections between tasks go by CPU time.
     frozen, collector_freeze._FROZEN = collector_freeze._FROZEN, _NothingFrozen()  # type: ignore[assignment]
     # What stays warm goes by the size of objects, which is each Python's own.
-    heap: Any = keyed_heap
+    heap: Any = heap_backend
     getsizeof, heap.getsizeof = heap.getsizeof, _size_of
     seeds = _columnar_seed(seed)
     base = "/dev/shm" if os.path.isdir("/dev/shm") else None  # a folder within it
@@ -540,7 +540,7 @@ class Run:
             )
             self._check_leftovers(contents, where, operator)
             for (_, key), blobs in contents.blobs.items():
-                if key < REGISTRY_KEY or place_of(key) != place:
+                if key < REGISTRY_KEY or operator_index_of(key) != place:
                     continue
                 if is_registry_key(key):
                     own = blobs
@@ -619,7 +619,7 @@ class Run:
         for time, key in contents.timers:
             timers.setdefault(key, []).append(time)
         for (variable, key), blobs in contents.blobs.items():
-            if variable != log_variable(max(place_of(key), 0)):
+            if variable != log_variable(max(operator_index_of(key), 0)):
                 msg = f"{where}, grouping key {key}: blobs in variable {variable!r}"
                 raise DifferenceError(msg)
             if is_registry_key(key):
@@ -683,7 +683,7 @@ class _Stored:
             if kind not in ("put", "clear"):
                 continue
             _, key = target
-            if key < 0 or place_of(key) != self.place:
+            if key < 0 or operator_index_of(key) != self.place:
                 continue
             if kind == "clear":
                 anew.add(index_of(key, count))

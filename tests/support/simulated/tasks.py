@@ -28,14 +28,14 @@ import attrs
 import greenlet
 from pyspark import TaskContext
 
-from pyflinklike.backends.heap import keyed_heap
-from pyflinklike.backends.heap.keyed_heap import WarmGroups
+from pyflinklike.backends.heap import heap_backend
+from pyflinklike.backends.heap.heap_backend import WarmGroups
 from pyflinklike.backends.rocksdb import local_database
 from pyflinklike.spark._host import task as host_task
 from pyflinklike.spark._host.group_state_host import FIRST_INITIAL, GroupStateTask
-from pyflinklike.spark._host.host_choice import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._host.task import OpenFunctions
 from pyflinklike.spark._plan.operator_plan import TimeMode
+from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.system_columns import BATCH_TIME
 from simulated.choices import Choices
 from simulated.functions import Service
@@ -103,7 +103,7 @@ class Worker:
 
     def swap(self) -> None:
         """Exchange what is process-wide in this process and in the worker."""
-        self._warm, keyed_heap.WARM_GROUPS = keyed_heap.WARM_GROUPS, self._warm
+        self._warm, heap_backend.WARM_GROUPS = heap_backend.WARM_GROUPS, self._warm
         self._open_functions, host_task.OPEN_FUNCTIONS = (
             host_task.OPEN_FUNCTIONS,
             self._open_functions,

@@ -5,9 +5,9 @@ import pytest
 from tasks import Task
 
 from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike.errors import CorruptStateError
 from pyflinklike.testing import KeyedProcessHarness
-from pyflinklike.testing.in_memory_log import InMemoryLogStorage
 
 
 class Count(KeyedProcessFunction):

@@ -7,11 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("pyspark", reason="pyflinklike.spark needs PySpark (the extra `spark`)")
+from demo.java_check import check_java, parse_java_version
 
 from pyflinklike.errors import SparkSetupError
-from pyflinklike.spark._plan.requirements import check_java, parse_java_version
 
 JAVA_8 = 'openjdk version "1.8.0_392"\nOpenJDK Runtime Environment (build 1.8.0_392-b08)\n'
 JAVA_11 = 'openjdk version "11.0.22" 2024-01-16 LTS\n'

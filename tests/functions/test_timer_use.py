@@ -7,10 +7,8 @@ from types import ModuleType
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
-
 from pyflinklike import KeyedProcessFunction
-from pyflinklike.spark._plan.timer_use import uses_processing_timers
+from pyflinklike.functions.code_search import uses_processing_timers
 from pyflinklike.windows import (
     ContinuousProcessingTimeTrigger,
     CountTrigger,

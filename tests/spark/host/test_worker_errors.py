@@ -22,8 +22,8 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 from pyflinklike.spark import error_of
-from pyflinklike.spark._host.spark_failures import without_foreign_finders
-from pyflinklike.spark._host.worker_errors import tell_errors, tell_errors_of_each
+from pyflinklike.spark._host.spark_failures import raise_own_error
+from pyflinklike.spark._host.worker_errors import report_errors, report_errors_of_each
 from pyflinklike.testing import KeyedProcessHarness
 
 
@@ -56,8 +56,8 @@ def shown_by_spark(call: Callable[[], Any]) -> str:
 
 
 TOLD = {
-    "a call": tell_errors(serving),
-    "an iterator": lambda element: list(tell_errors_of_each(reading)(element)),
+    "a call": report_errors(serving),
+    "an iterator": lambda element: list(report_errors_of_each(reading)(element)),
 }
 tellings = pytest.mark.parametrize("told", TOLD.values(), ids=TOLD)
 
@@ -94,7 +94,7 @@ def test_where_an_error_that_is_not_the_users_came_from_stays_to_be_seen() -> No
     def damaged() -> None:
         raise CorruptStateError("segment 3: damaged")
 
-    text = shown_by_spark(tell_errors(damaged))
+    text = shown_by_spark(report_errors(damaged))
     assert text.startswith("pyflinklike.errors.CorruptStateError: segment 3: damaged\n")
     assert 'raise CorruptStateError("segment 3: damaged")' in text
 
@@ -105,7 +105,7 @@ def test_what_is_not_ours_is_raised_as_it_is() -> None:
     def fails() -> None:
         raise OSError("no good")
 
-    for call in (tell_errors(fails), lambda: next(tell_errors_of_each(fails)())):
+    for call in (report_errors(fails), lambda: next(report_errors_of_each(fails)())):
         with pytest.raises(OSError, match="no good") as raised:
             call()
         assert raised.value.__cause__ is None
@@ -187,7 +187,7 @@ def test_a_sink_raises_our_error_alone() -> None:
     failure = RuntimeError(f"Traceback ...\npyflinklike.errors.UserFunctionError: {SENTENCE}\n")
 
     def sink() -> None:
-        with without_foreign_finders():
+        with raise_own_error():
             raise failure
 
     with pytest.raises(UserFunctionError) as raised:
@@ -197,7 +197,7 @@ def test_a_sink_raises_our_error_alone() -> None:
 
 def test_a_sink_raises_what_is_not_ours_as_it_is() -> None:
     """With all that hangs on it."""
-    with pytest.raises(OSError, match="full"), without_foreign_finders():
+    with pytest.raises(OSError, match="full"), raise_own_error():
         raise OSError("full")
 
 
