@@ -46,13 +46,13 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._changelog.key_group_state import KeyGroupState
-from pyflinklike._changelog.log_storage import Head, InMemoryLogStorage
+from pyflinklike._changelog.log_storage import HEAD_AT, Head, InMemoryLogStorage
 from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
 from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.spark import key_by
-from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark._host.blob_map import LOG_VARIABLE
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY
 
 _LOAD = 250_000

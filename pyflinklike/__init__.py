@@ -4,10 +4,8 @@
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, Duration, Time, TimeDomain
 from pyflinklike._exports import export_public
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.rocksdb.rocksdb_backend import (
-    EmbeddedRocksDBStateBackend,
-    PredefinedOptions,
-)
+from pyflinklike.backends.rocksdb.local_database import PredefinedOptions
+from pyflinklike.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.functions.contexts import RuntimeContext, TimerService
 from pyflinklike.functions.dead_letters import DeadLetters

@@ -25,23 +25,6 @@ from pyflinklike._deprecation import warn_once
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, RequirementError
 
-__all__ = [
-    "as_tuple_of",
-    "check_choice",
-    "check_count",
-    "collect",
-    "install",
-    "is_int",
-    "is_int64",
-    "is_number",
-    "lacking",
-    "note_plain",
-    "options_shown",
-    "warn_of_plain_ttl",
-    "warn_of_seconds",
-    "warn_of_short",
-]
-
 
 def is_int(value: object) -> TypeGuard[int]:
     """Return whether a value is an int and no bool."""

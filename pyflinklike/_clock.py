@@ -24,18 +24,6 @@ from pyflinklike._checks import is_int
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError
 
-__all__ = [
-    "MAX_WATERMARK",
-    "MIN_WATERMARK",
-    "Clock",
-    "Duration",
-    "DurationLike",
-    "Time",
-    "TimeDomain",
-    "to_milliseconds",
-    "wall_clock",
-]
-
 MIN_WATERMARK = -(2**63)
 """The watermark before any event was seen, as Flink's Long.MIN_VALUE."""
 

@@ -15,15 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyflinklike.errors import RefusedNameError
 
-__all__ = [
-    "INSIDE",
-    "JAVA",
-    "WithoutJava",
-    "is_of_java",
-    "refusal_of",
-    "warn_once",
-]
-
 JAVA: Final = "it is Java's, and a job here has no Java: leave it out"
 _OF_JAVA: Final = re.compile(r"_j_|_?(get_java|to_j|from_j)_|_?gateway$|get_transformer$")
 INSIDE: Final = "it is inside PyFlink: leave it out"

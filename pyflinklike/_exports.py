@@ -28,8 +28,6 @@ from typing import Any, Final, get_type_hints
 
 import attrs
 
-__all__ = ["PUBLIC_MODULES", "export_public", "is_loading", "lazily"]
-
 PUBLIC_MODULES: Final = frozenset(
     {
         "pyflinklike",

@@ -18,19 +18,6 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Final
 
-__all__ = [
-    "as_utf8",
-    "instance_of",
-    "is_own_state",
-    "own_state",
-    "short_repr",
-    "shown_error",
-    "shown_message",
-    "shown_state",
-    "shown_traceback",
-    "whole_message",
-]
-
 _MOST: Final = 2_000
 # Python refuses to write an int of more than 4,300 digits, which is some 14,000 bits.
 _BITS: Final = 4_096

@@ -25,8 +25,6 @@ from struct import Struct, unpack_from
 import attrs
 import pyarrow as pa
 
-__all__ = ["MessageLayout", "read_checked", "rows_of"]
-
 _U32, _I32, _U16, _I64 = Struct("<I"), Struct("<i"), Struct("<H"), Struct("<q")
 _PREFIX = 8
 """Bytes before the metadata: a continuation marker and the metadata's size."""

@@ -18,8 +18,6 @@ import pyarrow as pa
 from pyflinklike._messages import shown_error
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 
-__all__ = ["RAW_ERRORS", "RESTORE_ADVICE", "decoding"]
-
 RESTORE_ADVICE = "the bytes are damaged, go back to an earlier checkpoint"
 """The advice at the end of messages."""
 

@@ -64,24 +64,6 @@ from pyflinklike.state.table import (
 )
 from pyflinklike.types import TypeInformation, Types
 
-__all__ = [
-    "HAS_STAMPS",
-    "MAX_POSITION",
-    "are_positions",
-    "decode_columns",
-    "decode_entries",
-    "divide_batch",
-    "encode_batch",
-    "encode_columns",
-    "encode_entries",
-    "entries_in",
-    "has_stamps",
-    "read_batch",
-    "rows_in",
-    "schema_of",
-]
-
-
 PREFIX = struct.Struct("<B7x")
 HAS_STAMPS, HAS_OPERATIONS = 1, 2
 LONG = Types.LONG()

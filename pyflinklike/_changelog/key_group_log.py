@@ -65,14 +65,6 @@ from pyflinklike._changelog.segments import SEGMENT_BYTES, Declaration, Section,
 from pyflinklike.state.table import Changes, ColumnChanges, TableSpec
 from pyflinklike.types import TypeInformation
 
-__all__ = [
-    "KeyGroupLog",
-    "LogCleanup",
-    "LogCounters",
-    "is_outgrown",
-]
-
-
 _Written = tuple[Segment, bytes]
 """A segment with its bytes."""
 

@@ -28,15 +28,6 @@ from pyflinklike.errors import CorruptStateError
 from pyflinklike.state.table import RESERVED_PREFIX, Changes, Shape, Tables, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
-__all__ = [
-    "KeyGroupState",
-    "KeyedStateBackend",
-    "LocalStateBackend",
-    "TimerHeap",
-    "timers_spec",
-    "timers_table",
-]
-
 
 @attrs.define
 class KeyGroupState:

@@ -31,22 +31,6 @@ from pyflinklike._changelog.segments import FORMAT_VERSION, check_version, read_
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike.errors import CorruptStateError
 
-__all__ = [
-    "HEAD_AT",
-    "NO_LETTERS",
-    "NO_TIMES",
-    "WATERMARK_AT",
-    "BlobStorage",
-    "Head",
-    "HeadTimes",
-    "InMemoryLogStorage",
-    "LetterCounts",
-    "LogStorage",
-    "exchange_watermark",
-    "raise_watermark",
-]
-
-
 HEAD_AT = -1
 """Number of the head in a map that holds head and segments."""
 

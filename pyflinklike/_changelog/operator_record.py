@@ -40,17 +40,6 @@ from pyflinklike._changelog.segments import (
 )
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError, UnknownStateError
 
-__all__ = [
-    "RECORD_AT",
-    "REGISTRY_AT",
-    "KeyGroupRegistry",
-    "OperatorIdentity",
-    "OperatorRecord",
-    "is_of_state",
-    "register_key_groups",
-]
-
-
 RECORD_AT = -2
 """Number of the record in the map that stores it."""
 REGISTRY_AT = -3

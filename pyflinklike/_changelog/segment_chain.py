@@ -19,17 +19,6 @@ from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.segments import Declaration, Section, Segment, read_segment
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 
-__all__ = [
-    "divide",
-    "join",
-    "read_chain",
-    "read_one",
-    "refusal_of_shared",
-    "sections_of",
-    "segment_name",
-    "snapshots",
-]
-
 
 def divide(
     sections: Iterable[Section], state: KeyGroupState, parent: bytes, limit: int

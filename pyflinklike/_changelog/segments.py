@@ -52,20 +52,6 @@ from pyflinklike.types import TypeInformation
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.schema_evolution import Migration, NoMigrationError, growth
 
-__all__ = [
-    "FORMAT_VERSION",
-    "MAX_BYTES",
-    "SEGMENT_BYTES",
-    "Declaration",
-    "Section",
-    "Segment",
-    "check_version",
-    "grown",
-    "read_segment",
-    "settings_said",
-]
-
-
 FORMAT_VERSION = 1
 """The format of a log: of its segments and heads, and of the record and the registry beside them."""
 

@@ -34,8 +34,6 @@ from pyflinklike.errors import IncompatibleStateError, StateValueError
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.key_codec import ANY_KEY
 
-__all__ = ["regroup_snapshot", "timer_domains", "with_keys_of"]
-
 
 def with_keys_of(snapshot: Segment, key_type: TypeInformation, where: str) -> Segment:
     """Return a snapshot whose keys are written as a program writes them, if that is possible.

@@ -31,18 +31,6 @@ from pyflinklike.state.table import CLEAR, DELETE, PUT, Shape, TableSpec
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.catalog import type_of
 
-__all__ = [
-    "StoredTable",
-    "codes_of",
-    "entry_codes",
-    "last_of_each",
-    "numbers",
-    "replay",
-    "replay_changes",
-    "sort_rows",
-]
-
-
 _OWNER = ("key", "namespace")
 _ENTRY = (*_OWNER, "user_key")
 _WRITTEN = "must hold what a program writes"

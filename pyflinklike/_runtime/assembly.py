@@ -52,14 +52,6 @@ from pyflinklike.state.write_buffer import BufferedTables
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.pickled_type import ALLOW_PICKLE, check_pickled
 
-__all__ = [
-    "FunctionKind",
-    "NamespacedAssembly",
-    "OperatorAssembly",
-    "OperatorDeclaration",
-    "WithBroadcastAssembly",
-]
-
 R = TypeVar("R", bound=OperatorRuntimeContext)
 
 

@@ -43,13 +43,6 @@ from pyflinklike.state.descriptors import MapStateDescriptor, StateDescriptor
 from pyflinklike.state.table import Entry, Table, Tables, TableSpec
 from pyflinklike.types import TypeInformation
 
-__all__ = [
-    "BroadcastInvoker",
-    "BroadcastStates",
-    "KeyedReadContext",
-    "UnkeyedReadContext",
-]
-
 
 @attrs.frozen
 class BroadcastInvoker(UserFunctionInvoker):

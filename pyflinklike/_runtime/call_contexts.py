@@ -54,21 +54,6 @@ from pyflinklike.state.table import Setting, Tables, TableSpec
 from pyflinklike.state.write_buffer import WriteBuffer
 from pyflinklike.types import TypeInformation
 
-__all__ = [
-    "NO_TIMERS",
-    "CallContext",
-    "ClockReadings",
-    "Extension",
-    "NamespacedOperatorContext",
-    "OperatorParts",
-    "OperatorRuntimeContext",
-    "Surroundings",
-    "TaskInfo",
-    "UnkeyedCallContext",
-    "UnkeyedOperatorContext",
-]
-
-
 ACC = TypeVar("ACC")
 IN = TypeVar("IN")
 K = TypeVar("K")

@@ -42,8 +42,6 @@ from pyflinklike.state.current_key import NO_NAMESPACE
 from pyflinklike.state.write_buffer import BufferMark, WriteBuffer
 from pyflinklike.types.row import row_class
 
-__all__ = ["DeadLetterWriter", "FailureIsolation", "is_of_a_record"]
-
 # A program that is declared wrongly, damaged state or a lack of memory would make a dead letter of
 # every record, so these errors fail the query.
 _NOT_OF_A_RECORD = (

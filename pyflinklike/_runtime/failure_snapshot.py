@@ -56,20 +56,6 @@ from pyflinklike.types.catalog import type_of
 from pyflinklike.types.pickled_type import PickledByteArrayTypeInfo
 from pyflinklike.types.plain_values import DAMAGE, encode_plain, is_plain, plain_decoder
 
-__all__ = [
-    "BATCHES",
-    "BROADCAST",
-    "ELEMENT",
-    "TIMER",
-    "Called",
-    "Facts",
-    "FailedCall",
-    "FailureSnapshotMaker",
-    "FailureSnapshotWriter",
-    "read_failure_snapshot",
-    "write_record",
-]
-
 _WHERE = "the failure snapshot of a dead letter"
 _RULE = "must be the bytes that a dead letter has"
 _CALL = f"{RESERVED_PREFIX}call"

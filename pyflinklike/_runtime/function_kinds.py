@@ -34,15 +34,6 @@ from pyflinklike.functions.process_functions import (
     NamespacedFunction,
 )
 
-__all__ = [
-    "classes_of",
-    "harness_for",
-    "kind_of",
-    "make_keyed_operator",
-    "register",
-]
-
-
 _KINDS: dict[type, FunctionKind] = {}
 _OTHERS = FunctionKind()
 

@@ -43,14 +43,6 @@ from pyflinklike.functions.process_functions import (
 from pyflinklike.state.current_key import GROUP_KEY, NO_KEY, NO_NAMESPACE
 from pyflinklike.types import TypeInformation
 
-__all__ = [
-    "FunctionInvoker",
-    "MapInvoker",
-    "NamespacedInvoker",
-    "TwoInputInvoker",
-    "UserFunctionInvoker",
-]
-
 
 @attrs.frozen
 class FunctionInvoker(ABC):

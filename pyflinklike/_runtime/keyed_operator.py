@@ -62,14 +62,6 @@ from pyflinklike.state.ttl_config import CLOCK_OF_TTL, StateTtlConfig
 from pyflinklike.state.ttl_table import TtlRules
 from pyflinklike.types.pickled_type import check_pickled
 
-__all__ = [
-    "KeyGroupContext",
-    "KeyedProcessOperator",
-    "StateCleanup",
-    "describe_state",
-    "describe_ttl",
-]
-
 
 class KeyedProcessOperator:
     """Runs one function over the key groups of one task; `make_keyed_operator` makes it.

@@ -28,25 +28,6 @@ from pyflinklike._clock import MIN_WATERMARK, TimeDomain
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 
-__all__ = [
-    "NEVER",
-    "NO_PRE_WATERMARK_RECORDS",
-    "NO_RECORDS",
-    "BatchResult",
-    "ElementBundles",
-    "PreWatermarkRecords",
-    "Records",
-    "RecordsAfterBroadcast",
-    "TimerScheduling",
-    "UnsortedRecords",
-    "begin",
-    "call",
-    "commit",
-    "end_bounded",
-    "enter_bounded",
-    "serve",
-]
-
 
 class Records(NamedTuple):
     """The records of one key group, in the order to process them; the lists run in parallel.

@@ -14,8 +14,6 @@ import attrs
 
 from pyflinklike._clock import MIN_WATERMARK
 
-__all__ = ["OperatorMetrics"]
-
 
 @attrs.define
 class OperatorMetrics:

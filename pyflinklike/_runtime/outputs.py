@@ -22,8 +22,6 @@ from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.functions.process_functions import TimedResult, check_results
 from pyflinklike.types.copies import as_given
 
-__all__ = ["CHANGEABLE", "Outputs", "TimedOutputs"]
-
 CHANGEABLE = frozenset({list, dict})
 """Classes of rows that a function may fill anew and yield again, so that they must be copied."""
 

@@ -48,17 +48,6 @@ from pyflinklike.state.current_key import NamespacedKey
 from pyflinklike.state.table import Tables
 from pyflinklike.types import TypeInformation
 
-__all__ = [
-    "MOST_AT_THE_END",
-    "KeyedTimerService",
-    "TimerQueue",
-    "TimerQueues",
-    "Timers",
-    "UndoableTimerQueue",
-    "next_round",
-]
-
-
 MOST_AT_THE_END = 1_000_000
 """The number of timers that a key may register at the end of the input; more are refused."""
 _MOST_ROUNDS = 100_000

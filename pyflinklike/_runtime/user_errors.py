@@ -39,8 +39,6 @@ from pyflinklike.state.descriptors import StateDescriptor
 from pyflinklike.state.fold_functions import Function
 from pyflinklike.state.keyed_states import ITERABLES, State
 
-__all__ = ["hint", "is_ours", "where_raised"]
-
 _OURS: Final = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _LIBRARIES: Final = (
     "<frozen",

@@ -27,8 +27,6 @@ from pyflinklike.types.conversions import Writer, type_of_column, writer_of
 from pyflinklike.types.row import row_class
 from pyflinklike.types.time_types import LocalTimeTypeInfo
 
-__all__ = ["ColumnTypeInfo", "element_type", "type_of_ddl"]
-
 _KNOWN: dict[type[st.DataType], TypeInformation] = {
     st.BooleanType: Types.BOOLEAN(),
     st.ByteType: Types.BYTE(),

@@ -22,9 +22,6 @@ from pyflinklike.functions.process_functions import KeyedProcessFunction
 from pyflinklike.spark._plan.process_options import ElementOptions, KeyedOptions
 from pyflinklike.state.fold_functions import ReduceFunction
 
-__all__ = ["Folds", "WindowFolds"]
-
-
 _NOT_COMPARED = (st.ArrayType, st.MapType, st.StructType)
 
 

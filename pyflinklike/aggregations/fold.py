@@ -39,9 +39,6 @@ from pyflinklike.types.basic_types import (
     StringTypeInfo,
 )
 
-__all__ = ["FieldFold", "Fold", "Max", "MaxBy", "Min", "MinBy", "Sum"]
-
-
 # PyFlink's name of this state ends in a random uuid, so no job could find its state at a restart.
 _STATE = own_state("_reduce_state", "the fold of a key")
 

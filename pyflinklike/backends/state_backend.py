@@ -18,8 +18,6 @@ from pyflinklike._deprecation import WithoutJava
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Changes, Table, TableChanges, TableSpec
 
-__all__ = ["KeyedBackend", "LoggedTable", "StateBackend"]
-
 
 class StateBackend(WithoutJava, ABC):
     """The place in which working state is kept; immutable, picklable and thread-safe."""

@@ -26,9 +26,6 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, Valu
 from pyflinklike.spark._plan.session import prepare_workers
 from pyflinklike.spark._wire.schema import arrow_schema
 
-__all__ = ["FrameDecoder", "decode_debezium"]
-
-
 _RECORD = ("key", "value", "partition", "offset")
 _TEXT = (st.StringType, st.BinaryType)
 _ORDER_TYPE = "array<bigint>"

@@ -29,23 +29,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-__all__ = [
-    "CREATE",
-    "LOWEST",
-    "MESSAGE",
-    "READ",
-    "REMOVE",
-    "TRUNCATE",
-    "UPDATE",
-    "CdcEvent",
-    "coordinates",
-    "is_position",
-    "is_snapshot",
-    "offset_order",
-    "source_order",
-]
-
-
 # The codes of Debezium's `Envelope.Operation`
 CREATE: Final = "c"
 UPDATE: Final = "u"

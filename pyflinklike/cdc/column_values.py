@@ -31,16 +31,6 @@ from pyflinklike._checks import is_int, is_number
 from pyflinklike._messages import short_repr
 from pyflinklike.cdc.envelope import Meaning, SemanticType, classify
 
-__all__ = [
-    "NAMES",
-    "Convert",
-    "converter_of",
-    "is_as_it_is",
-    "json_text",
-    "natural_of",
-    "type_name",
-]
-
 Convert: TypeAlias = Callable[[Any], Any]
 """Converts a JSON value that is not None; raises `ValueError` if it does not fit."""
 

@@ -67,8 +67,6 @@ from pyflinklike.errors import (
     ValueDecodeError,
 )
 
-__all__ = ["DebeziumDecoder", "decode_debezium", "key_of"]
-
 
 def decode_debezium(
     record: Mapping[str, Any],

@@ -21,8 +21,6 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.types import row as row_kind
 from pyflinklike.types.row import field_of, names_of
 
-__all__ = ["to_debezium"]
-
 _CODES = {
     row_kind.INSERT: CREATE,
     row_kind.UPDATE_AFTER: UPDATE,

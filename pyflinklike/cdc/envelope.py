@@ -27,25 +27,6 @@ import msgspec
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import KeyDecodeError, ValueDecodeError
 
-__all__ = [
-    "DEFAULT_PLACEHOLDER",
-    "MOST_DEPTH",
-    "Envelope",
-    "Meaning",
-    "Placeholder",
-    "SemanticType",
-    "check_depth",
-    "classify",
-    "fields_of",
-    "parse_envelope",
-    "parse_fields",
-    "parse_key",
-    "parse_row",
-    "placeholder_of",
-    "schema_at",
-]
-
-
 MOST_DEPTH = 200
 """How deeply objects and arrays may be nested; MongoDB's documents have at most 100 levels."""
 

@@ -34,8 +34,6 @@ from pyflinklike.errors import (
     ValueDecodeError,
 )
 
-__all__ = ["UNDECLARED", "ConversionPlan", "TableRow", "row_of"]
-
 _MOST_PLANS: Final = 256
 
 

@@ -21,8 +21,6 @@ from collections.abc import Sequence
 from pyflinklike._checks import install
 from pyflinklike.errors import PyflinklikeError
 
-__all__ = ["main"]
-
 _COULD_NOT = 2
 _INTERRUPTED = 130
 

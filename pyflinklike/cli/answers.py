@@ -27,19 +27,6 @@ from pyflinklike.state_processor._savepoints.savepoint_location import savepoint
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "Answers",
-    "EntryChoice",
-    "TimerCounts",
-    "choose_state",
-    "end_waiting",
-    "is_savepoint",
-    "operator_of",
-    "order_of",
-    "session",
-    "tell_waiting",
-]
-
 
 class Answers(Protocol):
     """The answers of a checkpoint after a micro-batch, or of a savepoint."""

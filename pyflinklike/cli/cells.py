@@ -19,18 +19,6 @@ import pyarrow.parquet as pq
 
 from pyflinklike.state_processor._savepoints.savepoint_location import savepoint_location_of
 
-__all__ = [
-    "as_json",
-    "as_text",
-    "cells_of",
-    "iso",
-    "length",
-    "lines_of",
-    "rows_of",
-    "write_dataset",
-]
-
-
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)
 

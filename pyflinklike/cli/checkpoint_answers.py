@@ -44,8 +44,6 @@ from pyflinklike.state_processor._logs.state_infos import StateInfo, StateInfos,
 from pyflinklike.state_processor._logs.state_summaries import SummaryReader
 from pyflinklike.state_processor._savepoints.manifest import folder_of
 
-__all__ = ["CheckpointAnswers"]
-
 T = TypeVar("T")
 
 

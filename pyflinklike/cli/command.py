@@ -25,8 +25,6 @@ from pyflinklike.errors import DeclarationValueError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Look", "command", "limit_option", "print_rows", "program"]
-
 C = TypeVar("C", bound=Callable[..., Any])
 
 

@@ -35,8 +35,6 @@ from pyflinklike.state_processor._logs.state_infos import StateInfo, StateInfos
 from pyflinklike.state_processor._savepoints.manifest import folder_of
 from pyflinklike.state_processor._savepoints.savepoint_location import damage_error
 
-__all__ = ["SavepointAnswers"]
-
 
 @attrs.frozen
 class SavepointAnswers:

@@ -26,8 +26,6 @@ from pyflinklike.testing.operator_harness import (
     with_options,
 )
 
-__all__ = ["KeyedBatchHarness", "batch_of"]
-
 
 class KeyedBatchHarness(OperatorHarness):
     """A harness that drives one function of batches, synchronously.

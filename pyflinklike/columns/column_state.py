@@ -24,8 +24,6 @@ from pyflinklike.columns.value_columns import (
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
 
-__all__ = ["ColumnMapEntries", "ColumnMapItems", "ColumnMapState", "ColumnState", "user_key_column"]
-
 
 class StateOfBatch:
     """A state of the keys of a batch, for the time of a call.

@@ -40,16 +40,6 @@ from pyflinklike.state.table import (
 from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.state.ttl_table import TtlRules
 
-__all__ = [
-    "BatchRows",
-    "ColumnTable",
-    "ColumnarStateBackend",
-    "KeyGroupColumns",
-    "MapTable",
-    "TtlColumns",
-    "check_columnar",
-]
-
 
 class ColumnTable:
     """The entries of one state in the current key group, by row.

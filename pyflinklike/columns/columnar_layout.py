@@ -21,8 +21,6 @@ from pyflinklike.spark._wire.record_readers import RecordReader
 from pyflinklike.spark._wire.schema import InstantKeyTypeInfo, arrow_schema
 from pyflinklike.types.conversions import cast_column
 
-__all__ = ["ColumnLayout", "ColumnRecordReader", "in_columns"]
-
 
 def in_columns(plan: Plan) -> Plan:
     """Return a plan that reads and writes columns instead of rows.

@@ -63,8 +63,6 @@ from pyflinklike.state.state_assembly import Assembled
 from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.types.pickled_type import check_pickled
 
-__all__ = ["ColumnarAssembly", "ColumnarInvoker"]
-
 
 class ColumnarAssembly(OperatorAssembly):
     """The assembly of a `KeyedBatchFunction`, whose state lies in columns.

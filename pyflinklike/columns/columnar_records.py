@@ -25,15 +25,6 @@ from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import milliseconds
 
-__all__ = [
-    "BatchKeyColumns",
-    "ColumnOutputs",
-    "ColumnReader",
-    "ColumnRecords",
-    "DistinctKeys",
-    "arrow_batch",
-]
-
 
 class DistinctKeys:
     """The distinct keys of a batch, whose length is the number of records.

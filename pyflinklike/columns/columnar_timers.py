@@ -29,9 +29,6 @@ from pyflinklike.columns.keyed_batch_function import ColumnTimerService
 from pyflinklike.columns.value_columns import check_codes, check_mask, plain_array
 from pyflinklike.errors import PyflinklikeError, StateValueError, UserFunctionError
 
-__all__ = ["ColumnTimerQueue", "KeyedColumnTimerService"]
-
-
 _NONE = np.zeros(0, np.int64)
 
 

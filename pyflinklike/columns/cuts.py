@@ -47,8 +47,6 @@ try:
 except ImportError as error:
     raise lacking(__name__, "testing", error) from error
 
-__all__ = ["check_alternating", "check_cuts", "cuts_of"]
-
 _CUTS = 5
 _MS = 1_000
 _LONG = 1_000_000

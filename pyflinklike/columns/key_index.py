@@ -30,8 +30,6 @@ from pyflinklike.columns.vectors import (
     vector_of,
 )
 
-__all__ = ["EntryIndex", "KeyIndex"]
-
 _LEAST = 64
 _ABSENT = -1
 _SPARSE = 4

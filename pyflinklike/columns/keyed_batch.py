@@ -36,8 +36,6 @@ from pyflinklike.errors import RequirementError, StateAccessError, StateValueErr
 from pyflinklike.types import TupleTypeInfo, TypeInformation
 from pyflinklike.types.arrow_rows import to_python
 
-__all__ = ["Groups", "KeyReader", "KeyedBatch", "frozen_keys", "number_values"]
-
 
 class KeyedBatch:
     """Records as columns, in the order in which a `KeyedProcessFunction` would get them.

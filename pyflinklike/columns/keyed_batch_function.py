@@ -19,8 +19,6 @@ from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.state.descriptors import MapStateDescriptor, StateDescriptor
 from pyflinklike.state.fold_functions import Function
 
-__all__ = ["ColumnTimerService", "KeyedBatchFunction"]
-
 
 class KeyedBatchFunction(Function, ABC):
     """A function of batches of records, with state and timers per key in columns.

@@ -32,15 +32,6 @@ from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.types import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from pyflinklike.types.row import row_class
 
-__all__ = [
-    "ValueColumn",
-    "check_codes",
-    "check_mask",
-    "numbers_of",
-    "plain_array",
-    "value_column",
-]
-
 _NUMBERS = frozenset("biuf")
 
 

@@ -23,17 +23,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = [
-    "NoVector",
-    "StructVector",
-    "Vector",
-    "grown",
-    "has_hashes",
-    "hashes_of",
-    "large_binary",
-    "vector_of",
-]
-
 _LEAST = 64
 _GARBAGE = 1024
 _MOST_BYTES = 2**31 - 1

@@ -21,9 +21,6 @@ from pyflinklike.state.table import MISSING, OrderedTable, Shape, TableSpec
 from pyflinklike.types import Instant, TypeInformation, Types
 from pyflinklike.types.row import Row
 
-__all__ = ["EntriesConformance", "IterationConformance", "RangesConformance"]
-
-
 _ROW = Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.LIST(Types.STRING())])
 _VALUES: list[tuple[TypeInformation, Any]] = [
     (Types.BOOLEAN(), True),

@@ -27,9 +27,6 @@ from pyflinklike.errors import StateAccessError
 from pyflinklike.state.current_key import NO_KEY, CurrentKey
 from pyflinklike.state.table import MISSING, Shape, Table, TableSpec
 
-__all__ = ["ChangesConformance", "CleanupConformance", "KeysConformance", "LifecycleConformance"]
-
-
 _VERBS: dict[str, Callable[[Table, Any], Any]] = {
     "get": lambda table, at: table.get(at),
     "put": lambda table, at: table.put(at, "x"),

@@ -17,17 +17,6 @@ from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import Shape, Table, TableChanges, TableSpec
 from pyflinklike.types import Types
 
-__all__ = [
-    "MAP",
-    "SINGLE",
-    "SOME_USER_KEY",
-    "SPECS",
-    "ConformanceTests",
-    "Instance",
-    "of_each_shape",
-    "through_bytes",
-]
-
 _KEY_TYPE = Types.STRING()
 SINGLE = TableSpec("single", Shape.SINGLE, "value", Types.STRING())
 MAP = TableSpec("map", Shape.MAP, "map", Types.STRING(), Types.LONG())

@@ -26,8 +26,6 @@ from weakref import WeakSet
 from pyflinklike._deprecation import warn_once
 from pyflinklike.functions.process_functions import NamespacedFunction
 
-__all__ = ["overwritten_states", "uses_processing_timers", "warn_of_slips"]
-
 _OURS: Final = __name__.partition(".")[0]
 _GETTERS: Final = frozenset(
     {

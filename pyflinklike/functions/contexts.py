@@ -37,16 +37,6 @@ from pyflinklike.state.descriptors import (
 )
 from pyflinklike.state.table import Setting
 
-__all__ = [
-    "Attempt",
-    "KeyedStateStore",
-    "NamespacedRuntimeContext",
-    "NamespacedTimerService",
-    "RuntimeContext",
-    "StoreDeclaration",
-    "TimerService",
-]
-
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
 

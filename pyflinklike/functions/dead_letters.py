@@ -13,8 +13,6 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.output_tag import OutputTag
 from pyflinklike.types import Types
 
-__all__ = ["LETTER_FIELDS", "DeadLetters"]
-
 LETTER_FIELDS = (
     ("operator", Types.STRING()),
     ("call", Types.STRING()),

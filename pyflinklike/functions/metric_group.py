@@ -30,20 +30,6 @@ from pyflinklike.errors import (
     UserFunctionError,
 )
 
-__all__ = [
-    "SUMMARY_PARTS",
-    "Counter",
-    "Distribution",
-    "Increment",
-    "Meter",
-    "Metric",
-    "MetricGroup",
-    "MetricIncrements",
-    "MetricMarks",
-    "by_names_of_metrics",
-    "name_of_metric",
-]
-
 
 @attrs.define(eq=False)
 class MetricGroup:

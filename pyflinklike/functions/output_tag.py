@@ -14,8 +14,6 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.row import Row
 
-__all__ = ["ChangelogTag", "OutputTag"]
-
 
 def _to_type_info(type_info: TypeInformation | list[TypeInformation] | None) -> TypeInformation:
     """Return the type of a side output, made as PyFlink makes it."""

@@ -45,14 +45,6 @@ from pyflinklike.windows._spark import WindowResult
 from pyflinklike.windows.assigners import WindowAssigner
 from pyflinklike.windows.window_options import Windowed, WindowOptions
 
-__all__ = [
-    "CoGroupedDataFrames",
-    "IntervalJoined",
-    "JoinedDataFrames",
-    "WindowedCoGroup",
-    "WindowedJoin",
-]
-
 J = TypeVar("J", bound="JoinedLate")
 
 

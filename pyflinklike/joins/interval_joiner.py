@@ -41,9 +41,6 @@ from pyflinklike.state.keyed_states import MapState
 from pyflinklike.state.table import MISSING, OrderedTable, Setting, Table, TableSpec
 from pyflinklike.types import TypeInformation, Types
 
-__all__ = ["OUTER", "IntervalJoin", "JoinBounds"]
-
-
 OUTER: Final[Mapping[str, tuple[bool, bool]]] = MappingProxyType(
     {
         "inner": (False, False),

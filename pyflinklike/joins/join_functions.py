@@ -18,15 +18,6 @@ from pyflinklike.functions.process_functions import check_results
 from pyflinklike.state.fold_functions import Function
 from pyflinklike.types.copies import as_given
 
-__all__ = [
-    "CoGroupFunction",
-    "FlatJoinFunction",
-    "JoinFunction",
-    "ProcessJoinFunction",
-    "call_alone",
-    "outputs_in",
-]
-
 
 class ProcessJoinFunction(Function, ABC):
     """A function of two elements of one key whose times are within an interval of each other.

@@ -31,9 +31,6 @@ from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import null_mask
 from pyflinklike.windows.window_functions import ProcessWindowFunction
 
-__all__ = ["CoGrouping", "JoinedGroups", "TaggedTypeInfo"]
-
-
 Tagged = tuple[int, Any]
 
 

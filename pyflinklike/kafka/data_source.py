@@ -76,20 +76,6 @@ try:
 except ImportError:  # before PySpark 4.2
     HAS_LIMITS = False
 
-__all__ = [
-    "FORMAT",
-    "HAS_LIMITS",
-    "KafkaBatchReader",
-    "KafkaDataSource",
-    "KafkaStreamReader",
-    "Written",
-    "batch_writer",
-    "register",
-    "stream_reader",
-    "stream_writer",
-]
-
-
 FORMAT = "pyflinklike_kafka"
 """The argument of `format(...)`."""
 
@@ -532,6 +518,7 @@ if HAS_LIMITS:
         def latestOffset(  # type: ignore[override]  # noqa: N802 - Spark's name
             self, start: dict[str, Any], limit: ReadLimit
         ) -> dict[str, Any]:
+            """Return the offsets at which the next micro-batch ends."""
             if self._waits():
                 return start
             before = Offsets.from_json(start)
@@ -539,13 +526,16 @@ if HAS_LIMITS:
             return self._take(before, self._progress.latest(before), most)
 
         def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+            """Return the limit of records in a micro-batch."""
             most = self._options.max_offsets
             return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
         def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+            """Return the newest offsets that were seen, for the progress of the query."""
             return None if self._progress.seen is None else self._progress.seen.to_json()
 
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+            """Let the query end at the offsets that are there now."""
             self._progress.stop_here()
 
 

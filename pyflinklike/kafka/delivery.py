@@ -12,8 +12,6 @@ from pyflinklike.errors import DeliveryError
 from pyflinklike.kafka.messages import Message
 from pyflinklike.kafka.options import hide_secrets, make_client, without_consumer_settings
 
-__all__ = ["Delivery", "deliver"]
-
 _DEFAULTS: Final = {
     "partitioner": "murmur2_random",  # Java's default: a key goes to the same partition as with Java
     "linger.ms": 5,

@@ -16,9 +16,6 @@ from pyflinklike.kafka.messages import RecordColumns
 from pyflinklike.kafka.offsets import OffsetRange, Offsets
 from pyflinklike.kafka.options import Partition, ReaderOptions, hide_secrets, make_client
 
-__all__ = ["fetch", "refuse_new_topics", "refuse_step_back", "report_gone", "report_loss"]
-
-
 _AT_ONCE: Final = 500
 _WAIT_SECONDS: Final = 0.1
 _ALWAYS: Final = {

@@ -29,8 +29,6 @@ from pyflinklike.kafka.options import (
 from pyflinklike.state_processor._savepoints.manifest import Position
 from pyflinklike.state_processor._spark.history import add_kind
 
-__all__ = ["KafkaHistory", "add_kafka"]
-
 # Options that only streams have, so the batch must not get them.
 _OF_STREAMS = (
     "maxOffsetsPerTrigger",

@@ -35,19 +35,6 @@ from pyflinklike._clock import DurationLike
 from pyflinklike.errors import DeclarationValueError, SparkSetupError
 from pyflinklike.spark import key_by
 
-__all__ = [
-    "HEADER",
-    "Message",
-    "RecordColumns",
-    "RecordIds",
-    "check_columns",
-    "drop_repeats",
-    "of_batches",
-    "of_rows",
-    "spark_columns",
-]
-
-
 # Messages that are written
 
 _TEXT: Final = ("string", "binary")

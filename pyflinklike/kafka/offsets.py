@@ -37,16 +37,6 @@ from pyflinklike.kafka.options import (
     without_consumer_settings,
 )
 
-__all__ = [
-    "Cluster",
-    "OffsetRange",
-    "Offsets",
-    "Topics",
-    "limit_ends",
-    "resolve_offsets",
-    "split_ranges",
-]
-
 
 @attrs.frozen
 class Offsets:

@@ -26,28 +26,6 @@ from confluent_kafka import KafkaException
 from pyflinklike._messages import instance_of, short_repr
 from pyflinklike.errors import BrokerError, DeclarationTypeError, DeclarationValueError
 
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "PREFIX",
-    "SUBSCRIPTIONS",
-    "Bounds",
-    "ClientBuilder",
-    "Partition",
-    "ReaderOptions",
-    "WriterOptions",
-    "as_options",
-    "by_partition",
-    "check_instance",
-    "find_options",
-    "hide_secrets",
-    "make_client",
-    "reader_options",
-    "without_consumer_settings",
-    "writer_options",
-]
-
-
 EARLIEST: Final = -2
 LATEST: Final = -1
 

@@ -17,18 +17,6 @@ from typing import Final, Literal
 
 import attrs
 
-__all__ = [
-    "CATALOGUE",
-    "FROM_KEY_GROUPS",
-    "FROM_OPERATORS",
-    "FROM_STATE_OPERATORS",
-    "MEANS",
-    "CatalogueEntry",
-    "Kind",
-    "find_metric",
-]
-
-
 Kind = Literal["counter", "sum", "gauge"]
 Unit = Literal["", "seconds", "bytes"]
 _OTEL_UNITS: Final = {"": "", "seconds": "s", "bytes": "By"}

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Observation
     from prometheus_client.core import Metric as Family
 
-__all__ = ["OpenTelemetryListener", "PrometheusListener"]
-
-
 # Prometheus
 
 

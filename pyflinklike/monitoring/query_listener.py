@@ -44,9 +44,6 @@ from pyflinklike.monitoring.catalogue import (
 from pyflinklike.spark._host.observed_metrics import OF_INPUTS, read_metrics
 from pyflinklike.windows.window_operator import LATE_RECORDS
 
-__all__ = ["MAX_SERIES", "QueryListener", "read_progress"]
-
-
 MAX_SERIES: Final = 2_000
 _RUNS: Final = 1_000
 """So many runs are remembered with their last micro-batch."""

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from pyflinklike._deprecation import refusal_of, warn_once
 from pyflinklike.errors import DeclarationTypeError, RefusedNameError
 
-__all__ = ["Refused", "deprecated_alias", "make_refused", "renamed_keywords", "without_effect"]
-
 C = TypeVar("C", bound=Callable[..., Any])
 F = TypeVar("F", bound=Callable[..., Any])
 

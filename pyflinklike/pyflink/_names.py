@@ -30,18 +30,6 @@ from typing import Any, Final, NamedTuple
 from pyflinklike._deprecation import INSIDE, JAVA, warn_once
 from pyflinklike.pyflink._foreign_names import make_refused
 
-__all__ = [
-    "add_modules",
-    "former_names",
-    "is_known",
-    "module_of_names",
-    "modules_left_out",
-    "names_of",
-    "of_pyflink",
-    "reason_why",
-    "why_missing",
-]
-
 _PACKAGE: Final = "pyflinklike.pyflink"
 _DOT: Final = "/"
 """Replaces the dots in the qualified name of a refused name: pickle would take them for attributes."""

@@ -38,9 +38,6 @@ from pyflinklike.state_processor._logs.state_infos import owner_of
 from pyflinklike.stores.state_store import StateStore, StoreContext
 from pyflinklike.types import TypeInformation
 
-__all__ = ["DecodedGroups", "ReplicaMetrics", "UnwrittenTables"]
-
-
 T = TypeVar("T")
 LOG = logging.getLogger("pyflinklike.queryable_state")
 _OFTEN = 20

@@ -33,23 +33,6 @@ from pyflinklike.types.nested_types import ByteArrayTypeInfo
 from pyflinklike.types.row import Row
 from pyflinklike.types.time_types import DateTypeInfo, Instant
 
-__all__ = [
-    "BOUNDS",
-    "DIGITS",
-    "PAGING",
-    "VERBS",
-    "Query",
-    "Verb",
-    "check_parameters",
-    "json_key_of",
-    "json_value",
-    "key_text",
-    "namespace_of",
-    "query_of",
-    "store_key_of",
-]
-
-
 # Parameters
 
 

@@ -38,20 +38,6 @@ from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.key_columns import list_keys
 from pyflinklike.types import TypeInformation
 
-__all__ = [
-    "ALL",
-    "GroupLog",
-    "Image",
-    "ImageSource",
-    "Position",
-    "Route",
-    "Share",
-    "StoredShare",
-    "Write",
-    "image_of",
-    "next_image",
-]
-
 
 @attrs.frozen(order=True)
 class Position:

@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 
     from pyflinklike.state_processor._checkpoints.state_frames import Location
 
-__all__ = ["CACHE_BYTES", "QueryableState", "Settings"]
-
-
 LOG = logging.getLogger("pyflinklike.queryable_state")
 CACHE_BYTES = 256 * 1024 * 1024
 # A refresh that finds no newer batch lists one folder, so waiting reads may look this often.

@@ -49,19 +49,6 @@ from pyflinklike.stores.window_store import WindowStore
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.catalog import type_of
 
-__all__ = [
-    "ReadOnlyKeyValueStore",
-    "ReadOnlySessionStore",
-    "ReadOnlyState",
-    "ReadOnlyStore",
-    "ReadOnlyTimers",
-    "ReadOnlyVersionedStore",
-    "ReadOnlyWindowStore",
-    "StateReader",
-    "Timer",
-]
-
-
 Pick = Callable[..., Version]
 """Chooses the version to read, by `at_least_batch`, `max_age` and `timeout`."""
 

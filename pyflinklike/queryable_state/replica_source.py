@@ -52,9 +52,6 @@ from pyflinklike.types import TypeInformation
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.conversions import to_column
 
-__all__ = ["CheckpointSource", "KeyRoute"]
-
-
 _TURNS = 4
 """How often to try again if the query purges batches faster than Spark reads them."""
 

@@ -33,8 +33,6 @@ from pyflinklike.state_processor._savepoints.stored_sections import (
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.catalog import type_of
 
-__all__ = ["SavepointSource"]
-
 
 @attrs.frozen
 class SavepointSource:

@@ -44,17 +44,6 @@ from pyflinklike.stores.state_store import StateStore
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.catalog import type_of
 
-__all__ = [
-    "NotAtOnceError",
-    "OpenState",
-    "OpenStates",
-    "RawTimer",
-    "Version",
-    "at_once",
-    "begin_waiting",
-]
-
-
 T = TypeVar("T")
 
 

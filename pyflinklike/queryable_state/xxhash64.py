@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from struct import Struct
 
-__all__ = ["SEED", "add_sign", "hash_bytes", "hash_int", "hash_long"]
-
 # `xxhash64` in Python is XXH64 of a value's bytes.  If there are several columns, the hash of the
 # columns before is the seed of the next column, and null leaves the hash unchanged.  Numbers of up
 # to 32 bits are hashed as four bytes, others as eight, in little-endian order.

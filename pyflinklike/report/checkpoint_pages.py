@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
-from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.log_storage import HEAD_AT, Head
 from pyflinklike.report.page import (
     Picture,
     Report,
@@ -29,7 +29,6 @@ from pyflinklike.report.page import (
     size_in_words,
     stack_bars,
 )
-from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._wire.key_groups import index_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP
 from pyflinklike.state_processor._checkpoints.checkpoint import (
@@ -47,11 +46,6 @@ from pyflinklike.state_processor._checkpoints.state_changes import changes_up_to
 from pyflinklike.state_processor._checkpoints.state_frames import Location, list_sized_states
 from pyflinklike.state_processor._logs.column_values import BatchClock, timestamps
 from pyflinklike.state_processor._logs.state_summaries import BUCKETS, SummaryReader, WrittenKeys
-
-__all__ = [
-    "checkpoint_report",
-]
-
 
 _BATCHES = 20  # Spark keeps 100 by default, but a page has room for fewer
 

@@ -22,18 +22,6 @@ from pyflinklike.state_processor._logs.state_infos import html_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "Picture",
-    "Report",
-    "bars",
-    "check_path",
-    "flat_bars",
-    "lines",
-    "size_in_words",
-    "stack_bars",
-]
-
-
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:"

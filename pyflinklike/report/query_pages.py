@@ -22,9 +22,6 @@ from pyflinklike.errors import DeclarationValueError
 from pyflinklike.report.page import Picture, Report, check_path, lines, stack_bars
 from pyflinklike.spark._host.observed_metrics import metrics_of
 
-__all__ = ["ProgressLog", "query_report", "read_progress"]
-
-
 _PHASES = (
     *("latestOffset", "getBatch", "queryPlanning", "addBatch", "walCommit", "commitOffsets"),
     *("commitBatch",),

@@ -69,8 +69,6 @@ from pyflinklike.testing.operator_harness import OperatorHarness
 from pyflinklike.types.pickled_type import Pickled
 from pyflinklike.types.row import Row
 
-__all__ = ["simulate"]
-
 _START: Final = 1_000_000
 _STEPS: Final = (1_000, 5_000, 60_000)
 """How far the processing time may move from one micro-batch to the next, in ms."""

@@ -45,8 +45,6 @@ from pyflinklike.state.keyed_states import (
     ValueState,
 )
 
-__all__ = ["CLOCK", "UserCode", "ValueWatch", "move_clocks", "use_random_seed"]
-
 _INSTALLED: Final = ("site-packages", "dist-packages")
 _LIBRARIES: Final = frozenset({"pyflinklike", "pyspark", "pyarrow", "numpy", "pandas"})
 _PLAIN: Final = (str, bytes, int, float, type(None))

@@ -64,8 +64,6 @@ from pyflinklike.windows.assigners import (
 if TYPE_CHECKING:
     from pyflinklike.columns import KeyedBatchFunction
 
-__all__ = ["ConnectedDataFrames", "KeyedDataFrame", "connect", "key_by"]
-
 _HISTORY = "pyflinklike.state_processor._spark.history"
 
 

@@ -19,8 +19,6 @@ from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.keyed_states import MapState
 from pyflinklike.state.table import REPLICATED, Table, TableSpec
 
-__all__ = ["BroadcastState", "ReadOnlyBroadcastState", "broadcast_spec", "map_over"]
-
 
 class ReadOnlyBroadcastState(Generic[K, V]):
     """A map that is the same for every key, as `pyflink.datastream.ReadOnlyBroadcastState`.

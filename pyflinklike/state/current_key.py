@@ -10,17 +10,6 @@ import attrs
 
 from pyflinklike.errors import StateAccessError
 
-__all__ = [
-    "GROUP_KEY",
-    "NO_KEY",
-    "NO_NAMESPACE",
-    "CurrentKey",
-    "KeyAtAnyTime",
-    "KeyOfGroup",
-    "NamespacedKey",
-    "TableKey",
-]
-
 
 class _NoKey:
     """Stands for the current key while no key is current.

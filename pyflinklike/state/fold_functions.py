@@ -24,18 +24,6 @@ from pyflinklike._type_vars import ACC, IN, OUT, T
 from pyflinklike.errors import DeclarationTypeError, StateValueError
 from pyflinklike.types import TypeInformation
 
-__all__ = [
-    "AggregateFunction",
-    "Function",
-    "ReduceFunction",
-    "ReduceFunctionWrapper",
-    "adopt",
-    "as_reduce_function",
-    "check_call",
-    "check_methods",
-    "not_returned",
-]
-
 F = TypeVar("F")
 
 _OURS: Final = __name__.partition(".")[0]

@@ -26,19 +26,6 @@ from pyflinklike.state.fold_functions import AggregateFunction, ReduceFunction, 
 from pyflinklike.state.table import MISSING, Setting, Table
 from pyflinklike.types import RowTypeInfo, TypeInformation
 
-__all__ = [
-    "ITERABLES",
-    "AggregatingState",
-    "AppendingState",
-    "ListState",
-    "MapState",
-    "MergingState",
-    "ReducingState",
-    "State",
-    "ValueState",
-    "field_of_fold",
-]
-
 
 class State:
     """A state of the current key.

@@ -26,8 +26,6 @@ from pyflinklike.state.table import Table, Tables, TableSpec
 from pyflinklike.state.ttl_config import StateTtlConfig
 from pyflinklike.state.ttl_table import TtlRules, TtlTable
 
-__all__ = ["Assembled", "assemble", "merge_namespaces"]
-
 S = TypeVar("S")
 
 

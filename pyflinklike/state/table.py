@@ -54,28 +54,6 @@ from pyflinklike.state.current_key import (
 )
 from pyflinklike.types import TypeInformation
 
-__all__ = [
-    "CLEAR",
-    "DELETE",
-    "LAYOUT",
-    "MISSING",
-    "PUT",
-    "REPLICATED",
-    "RESERVED_PREFIX",
-    "WATERMARK_TIME",
-    "Changes",
-    "ColumnChanges",
-    "Entry",
-    "OrderedTable",
-    "Setting",
-    "Shape",
-    "Table",
-    "TableChanges",
-    "TableSpec",
-    "Tables",
-    "stream_time_kind",
-]
-
 RESERVED_PREFIX: Final = "__pyflinklike."
 """Beginning of the names of the runtime's own tables."""
 

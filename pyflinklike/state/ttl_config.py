@@ -38,8 +38,6 @@ from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.state.table import Setting
 
-__all__ = ["CLOCK_OF_TTL", "StateTtlConfig", "clock_of_ttl"]
-
 _S = TypeVar("_S")
 
 

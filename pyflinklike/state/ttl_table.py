@@ -46,12 +46,6 @@ from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, Clock, TimeDomain
 from pyflinklike.state.table import MISSING, Entry, Shape, Table, TableChanges
 from pyflinklike.state.ttl_config import StateTtlConfig
 
-__all__ = [
-    "TtlRules",
-    "TtlTable",
-    "horizon_at",
-]
-
 
 class TtlRules(ABC):
     """The rules of one state's TTL at the clock's time; a subclass holds the entries.

@@ -32,8 +32,6 @@ from pyflinklike.state.table import (
     TableSpec,
 )
 
-__all__ = ["BufferMark", "BufferedTable", "BufferedTables", "WriteBuffer"]
-
 
 class BufferMark(NamedTuple):
     """The contents of a write buffer at a moment of a call.

@@ -18,8 +18,6 @@ from pyflinklike.stores.state_store import StateStore, StoreContext
 from pyflinklike.stores.window_store import WindowStore, WindowStoreDescriptor
 from pyflinklike.types import TypeInformation, Types
 
-__all__ = ["InMemoryWindowStore", "open_in_memory"]
-
 S = TypeVar("S", bound=StateStore)
 
 

@@ -31,16 +31,6 @@ from pyflinklike.stores.store_descriptors import StoreDescriptor, at_least
 from pyflinklike.stores.store_records import KeyValue, TimeLike, ValueAndTimestamp, to_instant
 from pyflinklike.types import Types
 
-__all__ = [
-    "KeyValueStore",
-    "KeyValueStoreDescriptor",
-    "LruKeyValueStore",
-    "LruStoreDescriptor",
-    "TimestampedStore",
-    "TimestampedStoreDescriptor",
-]
-
-
 D = TypeVar("D")
 
 

@@ -25,8 +25,6 @@ from pyflinklike.stores.store_records import (
 from pyflinklike.stores.timed_store import Found, SegmentedStore
 from pyflinklike.types import TypeInformation, Types
 
-__all__ = ["SessionStore", "SessionStoreDescriptor"]
-
 
 @attrs.frozen
 class SessionStoreDescriptor(ExpiringStoreDescriptor[K, V]):

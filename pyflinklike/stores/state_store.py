@@ -47,17 +47,6 @@ from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.stores.store_records import ChangelogRecord
 from pyflinklike.types import TypeInformation
 
-__all__ = [
-    "LOG",
-    "MAX_DIRTY",
-    "Cursor",
-    "StateStore",
-    "StoreContext",
-    "StoreRegistry",
-    "describe_store",
-]
-
-
 T = TypeVar("T")
 
 LOG = logging.getLogger("pyflinklike.stores")

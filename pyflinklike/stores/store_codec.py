@@ -33,8 +33,6 @@ from pyflinklike.types.time_types import (
     TimeTypeInfo,
 )
 
-__all__ = ["INT_SIZE", "LAST", "KeyCodec", "check_key_type", "encode_int", "read_int"]
-
 LAST = b"\xff"
 """A byte above the first byte of every part, as the end of a range."""
 

@@ -26,16 +26,6 @@ from pyflinklike.stores.store_codec import check_key_type
 from pyflinklike.stores.store_records import ChangelogRecord
 from pyflinklike.types import TypeInformation, Types
 
-__all__ = [
-    "DAY",
-    "ExpiringStoreDescriptor",
-    "StoreDescriptor",
-    "TimedStoreDescriptor",
-    "at_least",
-    "check_bool",
-]
-
-
 DAY = 86_400_000
 """A day in ms, by which a changelog keeps entries longer than its store, as in Kafka Streams."""
 _SHORTEST_SEGMENT = 60_000

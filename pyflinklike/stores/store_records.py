@@ -14,23 +14,6 @@ from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import StateValueError, StoreValueError
 
-__all__ = [
-    "NOT_PUT",
-    "AbsorbedSession",
-    "ChangelogRecord",
-    "KeyValue",
-    "SessionKey",
-    "SessionUpdate",
-    "TimeLike",
-    "ValueAndTimestamp",
-    "VersionedRecord",
-    "WindowedKeyValue",
-    "saturate",
-    "to_instant",
-    "windows_for",
-]
-
-
 NOT_PUT: Final = -(2**63)
 """The result of `VersionedStore.put` for a version older than its history (Kafka: Long.MIN_VALUE)."""
 

@@ -43,8 +43,6 @@ from pyflinklike.stores.store_descriptors import ExpiringStoreDescriptor, TimedS
 from pyflinklike.stores.store_records import TimeLike, to_instant
 from pyflinklike.types import Types
 
-__all__ = ["Found", "SegmentedStore", "TimedStore"]
-
 Found = tuple[bytes, Entry]
 
 _SWEEPS_PER_RETENTION = 16

@@ -21,8 +21,6 @@ from pyflinklike.stores.store_descriptors import DAY, TimedStoreDescriptor, at_l
 from pyflinklike.stores.store_records import NOT_PUT, TimeLike, VersionedRecord
 from pyflinklike.stores.timed_store import TimedStore
 
-__all__ = ["VersionedStore", "VersionedStoreDescriptor"]
-
 _Version = tuple[int, Entry]
 
 

@@ -19,8 +19,6 @@ from pyflinklike.stores.store_records import TimeLike, WindowedKeyValue, saturat
 from pyflinklike.stores.timed_store import Found, SegmentedStore
 from pyflinklike.types import TypeInformation, Types
 
-__all__ = ["WindowStore", "WindowStoreDescriptor"]
-
 D = TypeVar("D")
 
 

@@ -18,8 +18,6 @@ from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError
 from pyflinklike.functions.output_tag import OutputTag
 
-__all__ = ["HarnessChain"]
-
 T = TypeVar("T")
 Link = Callable[[Any], "tuple[Any, int | None] | None"]
 

@@ -51,12 +51,6 @@ from pyflinklike.testing.operator_harness import (
     with_options,
 )
 
-__all__ = [
-    "BroadcastHarness",
-    "KeyedProcessHarness",
-    "KeyedTwoInputHarness",
-]
-
 
 class KeyedProcessHarness(OperatorHarness):
     """A harness that drives one function, synchronously.

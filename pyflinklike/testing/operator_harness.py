@@ -55,19 +55,6 @@ from pyflinklike.types import TypeInformation
 from pyflinklike.types.key_codec import AnyKeyTypeInfo
 from pyflinklike.types.pickled_type import pickle_allowed
 
-__all__ = [
-    "HarnessOptions",
-    "HarnessSettings",
-    "HarnessState",
-    "OperatorHarness",
-    "SavedState",
-    "check_key_selector",
-    "check_time",
-    "key_of_failure",
-    "settings_of_failure",
-    "with_options",
-]
-
 T = TypeVar("T")
 H = TypeVar("H", bound="OperatorHarness")
 

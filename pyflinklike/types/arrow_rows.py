@@ -22,20 +22,6 @@ from pyflinklike.types.row import Row, row_class
 from pyflinklike.types.time_types import to_local_times
 from pyflinklike.types.type_information import Column
 
-__all__ = [
-    "cut_to_cover",
-    "elements_of",
-    "milliseconds",
-    "null_mask",
-    "offsets_of",
-    "put_nulls",
-    "refuse_nulls",
-    "slice_parts",
-    "to_python",
-    "to_rows",
-]
-
-
 # Values as a PySpark `Row` would hold them
 
 

@@ -26,18 +26,6 @@ from pyflinklike.types.type_information import (
     plain,
 )
 
-__all__ = [
-    "BigDecTypeInfo",
-    "BigIntTypeInfo",
-    "BooleanTypeInfo",
-    "CharTypeInfo",
-    "DecimalTypeInfo",
-    "DoubleTypeInfo",
-    "FloatTypeInfo",
-    "IntegralTypeInfo",
-    "StringTypeInfo",
-]
-
 # Below so many values, a loop of Python is faster than a call of pyarrow.compute.
 _SMALL = 250
 _INT64 = pa.int64()

@@ -66,16 +66,6 @@ from pyflinklike.types.time_types import (
 )
 from pyflinklike.types.type_information import Column, TypeInformation
 
-__all__ = [
-    "DECIMAL",
-    "PLAIN",
-    "TEXT",
-    "StoredColumnTypeInfo",
-    "Types",
-    "register_reducers",
-    "type_of",
-]
-
 _STRING = StringTypeInfo()
 _CHAR = CharTypeInfo()
 _BOOLEAN = BooleanTypeInfo()

@@ -36,8 +36,6 @@ from pyflinklike.types.type_information import (
     TypeInformation,
 )
 
-__all__ = ["Writer", "cast_column", "is_cast", "to_column", "type_of_column", "writer_of"]
-
 Writer = Callable[[Sequence[Any]], Column]
 """A function that writes values as a column, or raises a `StateValueError`."""
 

@@ -21,8 +21,6 @@ from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import OutputError
 from pyflinklike.types.row import Row
 
-__all__ = ["are_unchangeable", "as_given", "copy_by", "copy_value"]
-
 Copier = Callable[[Any, Callable[[Any], Any]], Any]
 
 _FIXED = frozenset(

@@ -36,8 +36,6 @@ from pyflinklike.types.pickled_type import Pickled
 from pyflinklike.types.row import Row, row_class
 from pyflinklike.types.time_types import Instant
 
-__all__ = ["decode", "encode", "key_group_of", "with_the_one_nan"]
-
 _BYTES, _STR, _NONE, _TUPLE, _ROW, _PICKLED, _ENCODED, _INSTANT, _LONG_INT = (
     *(1, 2, 3),
     *range(5, 11),

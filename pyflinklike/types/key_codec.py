@@ -41,16 +41,6 @@ from pyflinklike._messages import short_repr
 from pyflinklike.errors import CorruptStateError, StateValueError
 from pyflinklike.types.type_information import TypeInformation
 
-__all__ = [
-    "ANY_KEY",
-    "MAX_INT",
-    "AnyKeyTypeInfo",
-    "EncodedKey",
-    "decode_first",
-    "decode_key",
-    "encode_key",
-]
-
 MAX_INT = (1 << 8 * 255) - 1
 """The largest int that can be a key; the smallest one is its negative."""
 

@@ -31,18 +31,6 @@ from pyflinklike.types.arrow_rows import (
 from pyflinklike.types.row import names_of
 from pyflinklike.types.type_information import NO_VALUE, Column, TypeInformation
 
-__all__ = [
-    "BasicArrayTypeInfo",
-    "ByteArrayTypeInfo",
-    "ListTypeInfo",
-    "MapTypeInfo",
-    "ObjectArrayTypeInfo",
-    "PrimitiveArrayTypeInfo",
-    "elements_in",
-    "name_part",
-    "require_type",
-]
-
 
 def require_type(type_info: Any, what: str) -> TypeInformation:
     """Return the type itself.

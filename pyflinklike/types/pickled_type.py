@@ -37,8 +37,6 @@ from pyflinklike.errors import (
 )
 from pyflinklike.types.type_information import Column, TypeInformation
 
-__all__ = ["ALLOW_PICKLE", "Pickled", "PickledByteArrayTypeInfo", "check_pickled", "pickle_allowed"]
-
 _PICKLE = 0x80  # the opcode PROTO, first byte of every pickle since protocol 2
 _float64 = struct.Struct("<d")
 # Floats are missing: every NaN must become the same object.

@@ -34,15 +34,6 @@ from pyflinklike._messages import short_repr
 from pyflinklike.errors import StateValueError
 from pyflinklike.types.row import Row, names_of, row_class
 
-__all__ = [
-    "DAMAGE",
-    "FIRST_FREE_CODE",
-    "MOST_LEVELS",
-    "encode_plain",
-    "is_plain",
-    "plain_decoder",
-]
-
 _ROW, _TUPLE, _DICT, _INT, _DECIMAL, _DATE, _TIME, _DATETIME, _TIMEDELTA, FIRST_FREE_CODE = range(
     1, 11
 )

@@ -24,22 +24,6 @@ from typing import Any, ClassVar, Final, NoReturn
 
 from pyflinklike._messages import short_repr
 
-__all__ = [
-    "DELETE",
-    "INSERT",
-    "OPS",
-    "UPDATE_AFTER",
-    "UPDATE_BEFORE",
-    "Row",
-    "field_of",
-    "in_order",
-    "misnamed",
-    "names_of",
-    "numbered_names",
-    "restore_row",
-    "row_class",
-]
-
 # mypy would take a call of `namedtuple` for the declaration of a class.
 _named_tuple: Any = namedtuple
 _get_item = tuple.__getitem__

@@ -30,8 +30,6 @@ from pyflinklike.types.nested_types import name_part, require_type
 from pyflinklike.types.row import Row, in_order, misnamed, numbered_names, row_class
 from pyflinklike.types.type_information import REMEDY, Column, TypeInformation
 
-__all__ = ["RowTypeInfo", "TupleTypeInfo", "default_of"]
-
 _new_tuple = tuple.__new__
 _FreezeFields = Callable[[Sequence[Any]], tuple[Any, ...]]
 

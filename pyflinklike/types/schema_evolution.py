@@ -23,8 +23,6 @@ from pyflinklike.types.nested_types import ListTypeInfo, MapTypeInfo
 from pyflinklike.types.row_types import RowTypeInfo, TupleTypeInfo, default_of
 from pyflinklike.types.type_information import Column, TypeInformation
 
-__all__ = ["Migration", "NoMigrationError", "growth"]
-
 Migration = Callable[[Column], Column]
 """Makes a column of the declared type from one of the stored type."""
 

@@ -33,20 +33,6 @@ from pyflinklike.types.type_information import (
     plain,
 )
 
-__all__ = [
-    "DateTypeInfo",
-    "Instant",
-    "InstantTypeInfo",
-    "IntervalTypeInfo",
-    "LocalTimeTypeInfo",
-    "TimeTypeInfo",
-    "TimestampTypeInfo",
-    "local_time",
-    "to_instant",
-    "to_instants",
-    "to_local_times",
-]
-
 
 @attrs.frozen(order=True)
 class Instant:

@@ -33,8 +33,6 @@ from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import T_co
 from pyflinklike.errors import StateValueError
 
-__all__ = ["MISFITS", "NO_VALUE", "REMEDY", "Column", "TypeInformation", "plain"]
-
 Column = Any
 """A `pa.Array`; pyarrow's stubs do not know nested arrays, so type checkers get Any."""
 MISFITS: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)

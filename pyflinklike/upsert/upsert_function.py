@@ -58,9 +58,6 @@ from pyflinklike.types.row import Row, field_of, row_class
 from pyflinklike.upsert.value_codec import decode_value, encode_value, error_of, text_of
 from pyflinklike.views.order_keys import check_order, is_newer
 
-__all__ = ["Upsert", "UpsertFunction"]
-
-
 ON_ERROR: Final = ("raise", "inline", "side_output", "drop")
 """The possible treatments of an error."""
 

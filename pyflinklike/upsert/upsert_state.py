@@ -56,8 +56,6 @@ from pyflinklike.upsert.upsert_values import (
 )
 from pyflinklike.upsert.value_codec import encode_upsert_key, encode_value
 
-__all__ = ["UpsertState"]
-
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _SPEC: Final = TableSpec(
     "upsert", Shape.MAP, "upsert state", value_type=_BYTES, user_key_type=_BYTES

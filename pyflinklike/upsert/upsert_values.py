@@ -41,27 +41,6 @@ from pyflinklike._messages import short_repr
 from pyflinklike.errors import CorruptStateError, StateValueError, UpsertStateError
 from pyflinklike.upsert.value_codec import decode_from, decode_value, encode_value
 
-__all__ = [
-    "Consolidating",
-    "FinalizedValue",
-    "GetStats",
-    "MergeStats",
-    "MergeValue",
-    "ProvisionalValue",
-    "PutStats",
-    "PutValue",
-    "SnapshotStats",
-    "StateValue",
-    "Tombstone",
-    "UpsertValueAndSize",
-    "ValueMetadata",
-    "check_diff",
-    "consolidating_merge_function",
-    "decode_state",
-    "encode_state",
-    "size_of",
-]
-
 
 class StateValue:
     """The state of one key; all kinds but `Consolidating` are immutable."""

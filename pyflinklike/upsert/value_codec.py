@@ -33,17 +33,6 @@ from pyflinklike.types.key_codec import decode_first, decode_key, encode_key
 from pyflinklike.types.row import Row, row_class
 from pyflinklike.types.type_information import plain
 
-__all__ = [
-    "decode_from",
-    "decode_value",
-    "encode_upsert_key",
-    "encode_value",
-    "error_of",
-    "name_of",
-    "text_of",
-]
-
-
 # Stored in every value of these types: a number must never change its meaning.
 _TUPLE, _LIST, _DICT, _ROW, _INSTANT, _DELTA, _ERROR = range(7)
 _SCALARS: Final = frozenset((str, int, float, bool, bytes, type(None)))

@@ -22,9 +22,6 @@ from pyflinklike.errors import DeclarationTypeError, SparkSetupError
 from pyflinklike.types.arrow_rows import to_python, to_rows
 from pyflinklike.types.row import Row
 
-__all__ = ["SERVED", "BatchFrame", "Feed", "ServedStream", "rows_of", "zone_named"]
-
-
 _QUERY_ID = "sql.streaming.queryId"  # as Spark's StreamExecution names it
 
 

@@ -43,9 +43,6 @@ from pyflinklike.views.file_tables import (
 )
 from pyflinklike.views.view_storage import NO_BATCH, ReaderPool
 
-__all__ = ["CommitMark", "FileDatabase"]
-
-
 _PATIENCE_SECONDS = 60  # for another process that writes to the same view
 _MAKING = threading.Lock()  # closing a file drops the locks that SQLite holds on it
 

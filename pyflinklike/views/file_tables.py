@@ -37,18 +37,6 @@ from pyflinklike._messages import short_repr
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.views.view_storage import NO_BATCH, AppliedBatch, RowChange, Snapshot
 
-__all__ = [
-    "Connection",
-    "Damage",
-    "Run",
-    "Sums",
-    "check_schema",
-    "create",
-    "identify",
-    "is_empty",
-    "verify",
-]
-
 
 class Run(NamedTuple):
     """Batch ids of a source without a gap."""

@@ -38,9 +38,6 @@ from pyflinklike.types.row import (
 from pyflinklike.views.order_keys import is_nan, is_newer
 from pyflinklike.views.row_codec import Failure, decode_row, encode_row, to_key_bytes
 
-__all__ = ["Arrival", "BatchReader", "column_of", "final_row", "layout_of", "to_ms"]
-
-
 _DIFFS = {INSERT: 1, UPDATE_AFTER: 1, UPDATE_BEFORE: -1, DELETE: -1}
 _CHANGE = ("key", "op", "value", "diff", "error")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)

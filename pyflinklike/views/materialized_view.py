@@ -41,8 +41,6 @@ from pyflinklike.views.subscription import OVERFLOWS, Changes, Queue, Replay, Ro
 from pyflinklike.views.view import View, check_count, read_declaration
 from pyflinklike.views.view_storage import NO_BATCH, AppliedBatch, RowChange
 
-__all__ = ["FileWriter", "MaterializedView", "write_batch"]
-
 _FILE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
 
 

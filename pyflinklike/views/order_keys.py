@@ -20,8 +20,6 @@ from pyflinklike.errors import OrderKeyError
 from pyflinklike.types.time_types import Instant
 from pyflinklike.types.type_information import plain
 
-__all__ = ["check_order", "is_nan", "is_newer"]
-
 _ORDERED: Final = (bool, int, float, Decimal, str, bytes, dt.date, dt.time, Instant)
 
 

@@ -44,8 +44,6 @@ from pyflinklike.views.postgres_tables import (
 )
 from pyflinklike.views.view_storage import ReaderPool
 
-__all__ = ["Conninfo", "PostgresDatabase"]
-
 
 class PostgresDatabase:
     """The tables of an open view; made if they do not exist.

@@ -22,8 +22,6 @@ from pyflinklike.views.postgres_tables import PostgresSnapshot
 from pyflinklike.views.subscription import Change, RowFilter
 from pyflinklike.views.view_storage import RowChange
 
-__all__ = ["Follower"]
-
 _POLL_SECONDS = 0.5  # if no notification comes, and until a close is noticed
 
 

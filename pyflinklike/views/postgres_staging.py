@@ -42,22 +42,6 @@ from pyflinklike.views.postgres_database import Conninfo
 from pyflinklike.views.postgres_tables import Names, check_column, checksum_of
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 
-__all__ = [
-    "PLAIN",
-    "PUT",
-    "RECEIPT",
-    "REMOVE",
-    "RETRACT",
-    "Receipt",
-    "Stager",
-    "StagingTask",
-    "check_types",
-    "drain",
-    "order_bytes",
-    "types_of",
-]
-
-
 PLAIN, PUT, REMOVE, RETRACT = range(4)
 """The effects of staged rows; in a view without an order, a plain row counts as put."""
 

@@ -39,20 +39,6 @@ from pyflinklike.errors import (
 )
 from pyflinklike.views.view_storage import AppliedBatch, RowChange, Snapshot
 
-__all__ = [
-    "About",
-    "Names",
-    "PostgresSnapshot",
-    "add_columns",
-    "check_column",
-    "checksum_of",
-    "columns_of",
-    "create",
-    "create_staging",
-    "read_about",
-]
-
-
 RESERVED = (
     "_key",
     "_row",

@@ -21,8 +21,6 @@ from pyflinklike.errors import DeclarationTypeError, SparkSetupError
 from pyflinklike.views.subscription import Timeout, seconds
 from pyflinklike.views.view import View, read_declaration
 
-__all__ = ["PostgresView"]
-
 
 def _patience(view: str, timeout: Timeout) -> int:
     """Return how long to wait for another writer, in ms; at least 1, since 0 means forever."""

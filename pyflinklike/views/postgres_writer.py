@@ -49,8 +49,6 @@ from pyflinklike.views.postgres_tables import Names, PostgresSnapshot, columns_o
 from pyflinklike.views.subscription import RowFilter
 from pyflinklike.views.view_storage import NO_BATCH, AppliedBatch
 
-__all__ = ["Merge", "PostgresWriter"]
-
 
 @attrs.frozen
 class PostgresWriter:

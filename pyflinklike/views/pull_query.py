@@ -43,9 +43,6 @@ from pyflinklike.views.row_codec import (
 )
 from pyflinklike.views.view_storage import NO_BATCH, AppliedBatch, Snapshot, ViewStorage
 
-__all__ = ["Condition", "PullQuery", "ViewAt", "Where", "check_limit"]
-
-
 _NONE = object()
 
 

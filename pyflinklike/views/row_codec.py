@@ -21,8 +21,6 @@ from pyflinklike.errors import CorruptStateError, StateValueError, ValueDecodeEr
 from pyflinklike.types.key_codec import decode_key, encode_key
 from pyflinklike.types.plain_values import DAMAGE, FIRST_FREE_CODE, encode_plain, plain_decoder
 
-__all__ = ["Failure", "decode_row", "encode_row", "from_key_bytes", "part_form", "to_key_bytes"]
-
 _MOST_BYTES = 999_000_000  # SQLite's limit is 1,000,000,000 for a line, key and checksum included
 
 

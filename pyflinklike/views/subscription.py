@@ -42,19 +42,6 @@ from pyflinklike.views.pull_query import Condition
 from pyflinklike.views.row_codec import Failure, decode_row, from_key_bytes
 from pyflinklike.views.view_storage import RowChange
 
-__all__ = [
-    "OVERFLOWS",
-    "Change",
-    "ChangeSource",
-    "Changes",
-    "Queue",
-    "Replay",
-    "RowFilter",
-    "Timeout",
-    "seconds",
-]
-
-
 Timeout = Union[timedelta, Time, Duration, float, None]
 """A length of time to wait; a number is seconds, as in Python's own functions that wait."""
 

@@ -42,9 +42,6 @@ from pyflinklike.views.subscription import (
 )
 from pyflinklike.views.view_storage import ViewStorage
 
-__all__ = ["Freshness", "View", "check_count", "read_declaration"]
-
-
 _Self = TypeVar("_Self", bound="View")
 
 

@@ -15,8 +15,6 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from pyflinklike.errors import StoreClosedError
 
-__all__ = ["NO_BATCH", "AppliedBatch", "ReaderPool", "RowChange", "Snapshot", "ViewStorage"]
-
 
 class RowChange(NamedTuple):
     """The effect of a batch on a key, encoded; None stands for no row."""

@@ -23,8 +23,6 @@ from pyflinklike.windows.window_kinds import (
     WindowSerializer,
 )
 
-__all__ = ["WINDOW_TIME", "WindowRows", "window_fields"]
-
 WINDOW_TIME: Final = "window_time"
 """The column that holds the event time of a result: the last millisecond of the window."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)

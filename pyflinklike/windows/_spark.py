@@ -47,9 +47,6 @@ from pyflinklike.windows.window_functions import (
 from pyflinklike.windows.window_operator import WindowOperator
 from pyflinklike.windows.window_options import LateDataOption, Windowed
 
-__all__ = ["WindowResult", "WindowedDataFrame", "window_all"]
-
-
 AnyWindowFunction = (
     WindowFunction | ProcessWindowFunction | AllWindowFunction | ProcessAllWindowFunction
 )

@@ -49,27 +49,6 @@ from pyflinklike.windows.window_kinds import (
     WindowSerializer,
 )
 
-__all__ = [
-    "CountSlidingWindowAssigner",
-    "CountTumblingWindowAssigner",
-    "DynamicEventTimeSessionWindows",
-    "DynamicProcessingTimeSessionWindows",
-    "EventTimeSessionWindows",
-    "GlobalWindows",
-    "MergingWindowAssigner",
-    "ProcessingTimeSessionWindows",
-    "SessionWindowTimeGapExtractor",
-    "SessionWindows",
-    "SlidingEventTimeWindows",
-    "SlidingProcessingTimeWindows",
-    "TumblingEventTimeWindows",
-    "TumblingProcessingTimeWindows",
-    "WindowAssigner",
-    "check_timed",
-    "kind_of",
-    "make_windows_setting",
-]
-
 
 class WindowAssigner(ABC, Generic[T, W]):
     """The rule that assigns each element to no, one or several windows."""

@@ -20,8 +20,6 @@ from pyflinklike._type_vars import T, W
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.metric_group import MetricGroup
 
-__all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "TimeEvictor", "TimestampedValue"]
-
 
 @attrs.frozen
 class TimestampedValue(Generic[T]):

@@ -24,8 +24,6 @@ from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.windows.assigners import MergingWindowAssigner, SessionWindows, WindowAssigner
 from pyflinklike.windows.window_kinds import TimeWindow, Window, WindowSerializer
 
-__all__ = ["MergingWindowSet"]
-
 _SESSIONS = own_state("merging-window-set", "the sessions of a key")  # named as Flink's
 
 IsOver = Callable[[Any], bool]

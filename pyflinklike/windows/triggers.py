@@ -27,19 +27,6 @@ from pyflinklike.state.table import Setting, TableSpec
 from pyflinklike.types import Types
 from pyflinklike.windows.window_kinds import TimeWindow
 
-__all__ = [
-    "ContinuousEventTimeTrigger",
-    "ContinuousProcessingTimeTrigger",
-    "CountTrigger",
-    "EventTimeTrigger",
-    "NeverTrigger",
-    "ProcessingTimeTrigger",
-    "PurgingTrigger",
-    "Trigger",
-    "TriggerResult",
-]
-
-
 S = TypeVar("S")
 
 

@@ -32,18 +32,6 @@ from pyflinklike.windows.triggers import Trigger
 from pyflinklike.windows.window_functions import AppliedFunction
 from pyflinklike.windows.window_kinds import Window
 
-__all__ = [
-    "CONTENTS",
-    "Aggregated",
-    "Collect",
-    "Contents",
-    "Gathered",
-    "Reduced",
-    "StoredContents",
-    "WindowDeclaration",
-]
-
-
 CONTENTS = own_state("window-contents", "the contents of a window")
 """Name of the state, as in Flink."""
 

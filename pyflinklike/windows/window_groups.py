@@ -43,8 +43,6 @@ from pyflinklike.windows.merging_window_set import MergingWindowSet
 from pyflinklike.windows.triggers import EventTimeTrigger
 from pyflinklike.windows.window_contents import StoredContents, WindowDeclaration
 
-__all__ = ["WindowGroups"]
-
 _FAR: Final = 2**62
 """From this distance from 1970 on, in ms, the end of a window may not fit in 64 bits."""
 

@@ -19,18 +19,6 @@ from pyflinklike._deprecation import WithoutJava
 from pyflinklike._type_vars import V, W
 from pyflinklike.types import TupleTypeInfo, TypeInformation, Types
 
-__all__ = [
-    "CountWindow",
-    "CountWindowSerializer",
-    "GlobalWindow",
-    "GlobalWindowSerializer",
-    "MergeCallback",
-    "TimeWindow",
-    "TimeWindowSerializer",
-    "Window",
-    "WindowSerializer",
-]
-
 
 class Window(ABC):
     """A finite piece of a stream, to whose elements a function is applied."""

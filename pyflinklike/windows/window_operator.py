@@ -68,9 +68,6 @@ from pyflinklike.windows.window_functions import ProcessAllWindowFunction, Proce
 from pyflinklike.windows.window_groups import WindowGroups
 from pyflinklike.windows.window_kinds import TimeWindowSerializer, Window
 
-__all__ = ["WindowOperator"]
-
-
 _OURS: Final = f"{__name__.partition('.')[0]}."
 _BY_CLOCK = (ProcessingTimeTrigger, ContinuousProcessingTimeTrigger)
 

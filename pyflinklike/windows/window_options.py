@@ -49,15 +49,6 @@ from pyflinklike.windows.window_functions import (
 )
 from pyflinklike.windows.window_operator import WindowOperator
 
-__all__ = [
-    "LateDataOption",
-    "WindowOptions",
-    "Windowed",
-    "count_window",
-    "window",
-    "window_all",
-]
-
 _PICKLED = Types.PICKLED_BYTE_ARRAY()
 _KEYED = (WindowFunction, ProcessWindowFunction)
 _ALL = (AllWindowFunction, ProcessAllWindowFunction)

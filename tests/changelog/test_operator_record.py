@@ -16,7 +16,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 from checkpoint_support import Checkpoint, Program
 
 from pyflinklike import KeyedProcessFunction, MapStateDescriptor, StateTtlConfig, Types
-from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.log_storage import HEAD_AT, Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
     REGISTRY_AT,
@@ -26,7 +26,6 @@ from pyflinklike._changelog.operator_record import (
     register_key_groups,
 )
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
-from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids
 from pyflinklike.state_processor._spark.initial_state import savepoint_of
 from pyflinklike.stores import WindowStoreDescriptor

@@ -16,14 +16,13 @@ from operator_state import OperatorState, Payloads
 from program_support import Program, packed_records
 from simulated.tasks import Times
 
-from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.log_storage import HEAD_AT, Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
     REGISTRY_AT,
     KeyGroupRegistry,
     OperatorRecord,
 )
-from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, group_ids
 from pyflinklike.spark._wire.payloads import payload_to_batch

@@ -20,8 +20,6 @@ import attrs
 from pyflinklike.state.current_key import TableKey
 from pyflinklike.state.table import MISSING, Entry, TableChanges, TableSpec
 
-__all__ = ["HeapTableData", "ManyTable", "SingleTable"]
-
 
 @attrs.define
 class HeapTableData:

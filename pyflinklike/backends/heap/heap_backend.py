@@ -34,17 +34,6 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, Changes, Shape, TableChanges, TableSpec
 
-__all__ = [
-    "WARM_GROUPS",
-    "HashMapStateBackend",
-    "HeapKeyedStateBackend",
-    "WarmGroups",
-    "measure",
-    "slack",
-    "weight_of",
-]
-
-
 _DEFAULT_WARM_BYTES = 512 * 1024 * 1024
 
 

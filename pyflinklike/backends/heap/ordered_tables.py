@@ -25,13 +25,6 @@ from pyflinklike.backends.heap.dict_tables import HeapTableData, ManyTable, Sing
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, Entry, Shape, TableChanges, TableSpec
 
-__all__ = [
-    "HeapListTable",
-    "HeapTable",
-    "new_table",
-]
-
-
 _LONGEST_STEP = 256  # a sweep of a long gap must not take longer than one of entries
 _FEW_GAPS = 16
 """A list takes so many gaps from a log, and two more for each entry; with more it becomes a dict."""

@@ -39,15 +39,6 @@ import attrs
 from pyflinklike._checks import install
 from pyflinklike.errors import LocalStateError, SparkSetupError
 
-__all__ = [
-    "LocalDatabase",
-    "PredefinedOptions",
-    "is_corruption",
-    "require_rocksdict",
-    "rows",
-]
-
-
 _LOGGER = logging.getLogger("pyflinklike.backends")
 
 

@@ -47,13 +47,6 @@ from pyflinklike.state.current_key import CurrentKey, TableKey
 from pyflinklike.state.table import MISSING, Entry, Shape, TableChanges, TableSpec
 from pyflinklike.types.frozen_keys import decode, encode
 
-__all__ = [
-    "RocksManyTable",
-    "RocksTableOfAnyShape",
-    "new_table",
-]
-
-
 POSITION = struct.Struct(">Q")
 """Writes a position in a list; it follows the key's bytes."""
 _SPREAD = b""

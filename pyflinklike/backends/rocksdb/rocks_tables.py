@@ -30,9 +30,6 @@ from pyflinklike.state.current_key import TableKey
 from pyflinklike.state.table import MISSING, Entry, TableChanges, TableSpec
 from pyflinklike.types.frozen_keys import decode, encode
 
-__all__ = ["UNKNOWN", "Rebuild", "RocksSingleTable", "RocksTable", "RocksTableData", "dump", "load"]
-
-
 Rebuild = Callable[[LocalStateError], None]
 """Reads the current group into memory from its log, or raises the error if that cannot be done."""
 

@@ -55,18 +55,6 @@ from pyflinklike.errors import (
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import TableChanges, TableSpec
 
-__all__ = [
-    "EmbeddedRocksDBStateBackend",
-    "PredefinedOptions",
-    "RocksDBKeyedStateBackend",
-    "TableOnDisk",
-    "entries_at",
-    "from_row",
-    "row_at",
-    "to_row",
-]
-
-
 _TRANSFER_THREADS = 4  # Flink's default
 
 

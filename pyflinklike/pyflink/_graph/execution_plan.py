@@ -23,8 +23,6 @@ from pyflinklike.pyflink._graph.nodes import (
     Union,
 )
 
-__all__ = ["draw_picture", "execution_plan"]
-
 # Flink shows these as the "ship_strategy" of an edge, not as operators.
 _NOT_SHOWN = (KeyBy, Partition, SideOutput, Union)
 

@@ -37,26 +37,6 @@ from pyflinklike.pyflink._graph.sources import Source
 from pyflinklike.state_processor._folders.folder_paths import local_path
 from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation, Types
 
-__all__ = [
-    "BucketAssigner",
-    "BulkFormat",
-    "BulkWriter",
-    "BulkWriterFactory",
-    "DefaultRollingPolicy",
-    "Encoder",
-    "FileFormat",
-    "FileSink",
-    "FileSinkBuilder",
-    "FileSource",
-    "FileSourceBuilder",
-    "OnCheckpointRollingPolicy",
-    "OutputFileConfig",
-    "OutputFileConfigBuilder",
-    "RollingPolicy",
-    "StreamFormat",
-    "open_to_read",
-]
-
 # The source
 
 

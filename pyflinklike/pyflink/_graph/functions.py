@@ -22,15 +22,6 @@ from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.state.fold_functions import Function
 
-__all__ = [
-    "AsyncFunction",
-    "AsyncRetryPredicate",
-    "AsyncRetryStrategy",
-    "RetryPredicate",
-    "copy_function",
-    "own_copy",
-]
-
 F = TypeVar("F")
 
 

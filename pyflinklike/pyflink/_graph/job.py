@@ -26,9 +26,6 @@ from pyflinklike.pyflink._graph.nodes import (
     WithBroadcast,
 )
 
-__all__ = ["GraphBuilder", "Job", "JobGraph", "JobSettings", "RuntimeExecutionMode"]
-
-
 N = TypeVar("N", bound=Node)
 
 

@@ -21,17 +21,6 @@ from pyflinklike.pyflink._graph.job import Job, JobGraph
 from pyflinklike.pyflink._graph.nodes import Node, TwoInputs
 from pyflinklike.state.fold_functions import Function
 
-__all__ = [
-    "Count",
-    "Host",
-    "JobMetrics",
-    "JobRun",
-    "JobStatus",
-    "SavepointRequest",
-    "counts_of_operator",
-    "find_counting_nodes",
-]
-
 
 class JobStatus(Enum):
     """The status of a job, as `pyflink.common.JobStatus`."""

@@ -37,18 +37,6 @@ from pyflinklike.state_processor._savepoints.manifest import (
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.windows.window_operator import WindowOperator
 
-__all__ = [
-    "JobBeginning",
-    "ReadParts",
-    "begin_with",
-    "class_of",
-    "find_beginning",
-    "find_parts_left",
-    "job_to_save",
-    "savepoint_id",
-    "source_of",
-]
-
 _IGNORE_UNCLAIMED = "execution.state-recovery.ignore-unclaimed-state"
 
 

@@ -38,28 +38,6 @@ from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.fold_functions import Function, ReduceFunction
 from pyflinklike.types import TypeInformation
 
-__all__ = [
-    "AssignTimestamps",
-    "AsyncWait",
-    "Filter",
-    "FlatMap",
-    "FromSource",
-    "KeyBy",
-    "Keyed",
-    "KeyedFold",
-    "Map",
-    "Node",
-    "Partition",
-    "Partitioning",
-    "Process",
-    "SideOutput",
-    "Stateless",
-    "ToSink",
-    "TwoInputs",
-    "Union",
-    "WithBroadcast",
-]
-
 
 @attrs.frozen(kw_only=True)
 class Node:

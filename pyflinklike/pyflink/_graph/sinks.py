@@ -29,18 +29,6 @@ from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
 from pyflinklike.types.basic_types import FloatTypeInfo
 from pyflinklike.types.row_types import RowTypeInfo, TupleTypeInfo
 
-__all__ = [
-    "CollectSink",
-    "DeliveryGuarantee",
-    "PrintSink",
-    "Renaming",
-    "Sink",
-    "SinkMaker",
-    "SinkWriter",
-    "java_text",
-    "print_text",
-]
-
 
 class DeliveryGuarantee(Enum):
     """The promise of a sink, as `pyflink.datastream.connectors.base.DeliveryGuarantee`."""

@@ -35,17 +35,6 @@ from pyflinklike.pyflink._graph.functions import copy_function
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.copies import as_given
 
-__all__ = [
-    "CollectionSource",
-    "DataGeneratorSource",
-    "HybridSource",
-    "HybridSourceBuilder",
-    "NumberSequenceSource",
-    "RateLimiterStrategy",
-    "Source",
-    "SourceMaker",
-]
-
 
 class Source(WithoutJava, ABC):
     """A place that elements come from."""

@@ -16,14 +16,6 @@ from pyflinklike._messages import instance_of, short_repr
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.state.fold_functions import adopt
 
-__all__ = [
-    "TimestampAssigner",
-    "WatermarkAlignment",
-    "WatermarkKind",
-    "WatermarkStrategy",
-    "find_aligned_limits",
-]
-
 
 class TimestampAssigner(ABC):
     """Returns the event time of an element, as PyFlink's `TimestampAssigner`."""

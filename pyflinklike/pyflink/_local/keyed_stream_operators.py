@@ -66,13 +66,6 @@ from pyflinklike.types import PickledByteArrayTypeInfo
 from pyflinklike.types.copies import as_given
 from pyflinklike.windows.window_operator import WindowOperator
 
-__all__ = [
-    "OperatorStation",
-    "WaitingStation",
-    "function_of",
-    "operator_station",
-]
-
 
 def operator_station(node: Node, out: Output, task: TaskInfo, job: Job) -> StreamOperator:
     """Make an instance of a node that calls a user's function.

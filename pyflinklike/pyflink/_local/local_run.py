@@ -82,8 +82,6 @@ from pyflinklike.types.catalog import type_of
 from pyflinklike.types.copies import as_given
 from pyflinklike.types.frozen_keys import key_group_of
 
-__all__ = ["ONE_TO_ONE", "LocalRun", "Wiring", "start"]
-
 
 def start(job: Job, clock: Callable[[], int] = wall_clock) -> LocalRun:
     """Return the run of a job in this process, which works while the program waits for its results.

@@ -29,26 +29,6 @@ from pyflinklike.types import PickledByteArrayTypeInfo, TypeInformation
 from pyflinklike.types.copies import copy_value
 from pyflinklike.types.frozen_keys import key_group_of
 
-__all__ = [
-    "Channel",
-    "KeyByStation",
-    "Output",
-    "Send",
-    "SinkStation",
-    "SourceStation",
-    "StreamOperator",
-    "TimestampStation",
-    "converter_of",
-    "forward",
-    "guard",
-    "guard_call",
-    "misfit",
-    "nowhere",
-    "route",
-    "to_all",
-]
-
-
 Send = Callable[[Any, "int | None"], None]
 """Takes an element with its time in ms, or None."""
 

@@ -27,14 +27,6 @@ from pyflinklike.spark._wire.stage_records import dump
 from pyflinklike.types import RowTypeInfo, TypeInformation
 from pyflinklike.types.arrow_rows import to_python
 
-__all__ = [
-    "Elements",
-    "FrameSource",
-    "data_frame_source",
-    "frame_source",
-    "refusal_of_position",
-]
-
 RowMaker = Callable[[tuple[str, ...], Iterable[Iterable[Any]]], Iterator[Any]]
 """Makes elements, given the names of columns and the values of each row."""
 

@@ -74,16 +74,6 @@ from pyflinklike.state_processor._savepoints.savepoint_location import (
     savepoint_location_of,
 )
 
-__all__ = [
-    "JobFolder",
-    "JobIdentity",
-    "JobOperator",
-    "folder_name",
-    "identity_of",
-    "new_folder",
-]
-
-
 _FORMAT = 1
 _ROWS = re.compile(r"/*(/.*)/sources/\d+/\d{10}\.parquet", re.DOTALL)
 

@@ -68,9 +68,6 @@ from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.frozen_keys import key_group_of
 
-__all__ = ["JobSteps", "SessionFacts", "job_frame"]
-
-
 _AT_ONCE = "0 milliseconds"
 
 

@@ -69,8 +69,6 @@ from pyflinklike.state_processor._folders.hadoop_files import (
 )
 from pyflinklike.types import RowTypeInfo, TupleTypeInfo
 
-__all__ = ["data_frame", "start"]
-
 
 def start(job: Job) -> JobRun:
     """Run a job on the active Spark session, or on a new one.

@@ -57,16 +57,6 @@ from pyflinklike.spark._plan.session import (
 )
 from pyflinklike.state_processor._folders.folder_paths import local_path
 
-__all__ = [
-    "backend_of",
-    "facts_of",
-    "prepare_session",
-    "refuse_what_is_missing",
-    "refuse_work_of_the_driver",
-    "steps_of",
-    "with_partitions",
-]
-
 
 def prepare_session(job: Job) -> SparkSession:
     """Return the session for a job, and ship the job's files to its workers.

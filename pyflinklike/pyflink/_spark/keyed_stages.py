@@ -51,9 +51,6 @@ from pyflinklike.types import TypeInformation
 from pyflinklike.types.frozen_keys import with_the_one_nan
 from pyflinklike.types.pickled_type import Pickled
 
-__all__ = ["BroadcastObjectReader", "ObjectLayout", "ObjectReader", "run_in_batch"]
-
-
 _WITHOUT_FLOATS = frozenset({Pickled, str, int, bytes, type(None)})
 """The classes of most keys.  Their values contain no NaN, so they need no further look."""
 

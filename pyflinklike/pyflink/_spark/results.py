@@ -25,8 +25,6 @@ from pyflinklike.pyflink._spark.stages import COUNTS
 from pyflinklike.pyflink._spark.watermark_feed import SPLIT_WATERMARKS, SplitWatermark
 from pyflinklike.state_processor._folders.folder_paths import FolderPath, read_json, write_json
 
-__all__ = ["Handover", "Ledger", "ResultBatch", "Results"]
-
 
 class Results:
     """The sinks of a job, as the driver writes them.

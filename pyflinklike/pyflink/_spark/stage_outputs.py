@@ -40,20 +40,6 @@ from pyflinklike.spark._wire.stage_records import (
 from pyflinklike.spark._wire.system_columns import KEY_GROUP
 from pyflinklike.types.frozen_keys import key_group_of
 
-__all__ = [
-    "BROADCAST",
-    "COUNTED_RESULT_SCHEMA",
-    "RESULT_SCHEMA",
-    "ROW_SCHEMA",
-    "BatchSender",
-    "LastSender",
-    "Outlets",
-    "Record",
-    "Sender",
-    "StreamSender",
-    "Target",
-]
-
 Record = tuple[Any, Any, "int | None"]
 """A key, an element and its time in ms."""
 

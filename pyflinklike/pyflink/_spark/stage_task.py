@@ -59,8 +59,6 @@ from pyflinklike.spark._wire.stage_records import (
 from pyflinklike.spark._wire.system_columns import check_watermark
 from pyflinklike.types.copies import as_given
 
-__all__ = ["SOURCE_SCHEMA", "SourceRow", "StageTask", "outputs_of", "sides_read"]
-
 SOURCE_SCHEMA = WireSchema(
     pa.schema(
         [

@@ -38,21 +38,6 @@ from pyflinklike.spark._host.observed_metrics import numbers_by_name
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.key_groups import MOST_OPERATORS
 
-__all__ = [
-    "COUNTS",
-    "PythonStage",
-    "find_reassigners",
-    "find_watermark_makers",
-    "has_event_time",
-    "has_processing_timers",
-    "is_keyed",
-    "needs_ticks",
-    "observe_functions",
-    "registers_processing_timers",
-    "stages_of",
-    "time_mode_of",
-]
-
 
 def is_keyed(node: Node) -> bool:
     """Return whether a node needs a shuffle to the tasks with its keys or its broadcast state."""

@@ -69,8 +69,6 @@ from pyflinklike.state_processor._folders.hadoop_files import for_spark
 from pyflinklike.state_processor._savepoints.manifest import Position
 from pyflinklike.state_processor._savepoints.savepoint_location import copy_to_arrow
 
-__all__ = ["StreamSource", "batch_frame", "last_frame_source", "micro_batches"]
-
 _ELEMENTS_OF_A_ROW = 10_000
 _FIRST_TIME = 1_000_000_000
 """The time of the first file on this machine, in seconds."""

@@ -35,19 +35,6 @@ from pyflinklike.spark._wire.payloads import PACKED_SCHEMA
 from pyflinklike.spark._wire.system_columns import END_OF_INPUT
 from pyflinklike.state_processor._folders.folder_paths import FolderPath, read_json, write_json
 
-__all__ = [
-    "MARKED_SCHEMA",
-    "SPLIT_WATERMARKS",
-    "WATERMARK",
-    "SplitWatermark",
-    "WatermarkFeed",
-    "has_idleness",
-    "mark_row",
-    "mark_rows",
-    "needs_feed",
-]
-
-
 SPLIT_WATERMARKS = 0
 """The address of stage records with watermarks of splits; numbers of nodes begin with 1."""
 

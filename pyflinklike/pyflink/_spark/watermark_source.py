@@ -27,8 +27,6 @@ from pyflinklike.spark._wire.key_groups import group_ids
 from pyflinklike.spark._wire.stage_records import CALL
 from pyflinklike.state_processor._folders.folder_paths import read_json
 
-__all__ = ["Calls", "WatermarkSource", "watermark_frame"]
-
 Calls = Sequence[tuple[int, int]]
 """Operator indexes, each with the number of key groups of the operator."""
 

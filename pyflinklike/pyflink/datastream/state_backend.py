@@ -16,10 +16,8 @@ import attrs
 from pyflinklike._changelog.key_group_state import KeyedStateBackend
 from pyflinklike._messages import short_repr
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.backends.rocksdb.rocksdb_backend import (
-    EmbeddedRocksDBStateBackend,
-    PredefinedOptions,
-)
+from pyflinklike.backends.rocksdb.local_database import PredefinedOptions
+from pyflinklike.backends.rocksdb.rocksdb_backend import EmbeddedRocksDBStateBackend
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.errors import DeclarationError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.pyflink._names import of_pyflink

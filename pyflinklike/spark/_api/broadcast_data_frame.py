@@ -40,8 +40,6 @@ from pyflinklike.state.broadcast_state import broadcast_spec
 from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.types import Types
 
-__all__ = ["BroadcastConnectedDataFrame", "BroadcastDataFrame", "broadcast"]
-
 
 def broadcast(
     df: DataFrame,

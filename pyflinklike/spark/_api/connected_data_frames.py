@@ -33,12 +33,6 @@ from pyflinklike.spark._plan.process_options import (
 from pyflinklike.spark._plan.session import check_watermark_policy
 from pyflinklike.state.fold_functions import Function
 
-__all__ = [
-    "KeyedConnectedDataFrames",
-    "check_both_stream",
-    "connect",
-]
-
 
 class KeyedConnectedDataFrames:
     """Two keyed DataFrames for one function.

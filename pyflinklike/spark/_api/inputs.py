@@ -31,8 +31,6 @@ from pyflinklike.spark._wire.system_columns import (
 )
 from pyflinklike.types import TypeInformation
 
-__all__ = ["SORT_TIME", "Input", "InputOf", "InputPair", "OneInput", "TwoFrames"]
-
 SORT_TIME = "__time"
 """The column that sorts a batch of several inputs: the event time of each record in ms."""
 

@@ -85,16 +85,6 @@ from pyflinklike.state.fold_functions import Function
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.pickled_type import pickle_allowed
 
-__all__ = [
-    "DeclaredOutputs",
-    "QuerySavepoints",
-    "apply_function",
-    "apply_plan",
-    "make_packing_of",
-    "pack_records",
-    "use_savepoints",
-]
-
 
 class QuerySavepoints(Protocol):
     """How a stream begins with a savepoint, and how a batch writes one.

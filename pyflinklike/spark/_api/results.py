@@ -34,18 +34,6 @@ from pyflinklike.spark._host.spark_failures import raise_own_error
 from pyflinklike.spark._plan.process_options import check_column
 from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, OUTPUT_TAG, PHASE_MARK, quote
 
-__all__ = [
-    "foreach_batch_output",
-    "get_side_output",
-    "keep_phases",
-    "keep_phases_of_part",
-    "main_output",
-    "mark_phases",
-    "phase_columns",
-    "without_phases",
-]
-
-
 _PHASED: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
 """The frame with a column of phases that belongs to each result."""
 

@@ -44,9 +44,6 @@ from pyflinklike.spark._wire.system_columns import (
     watermark_of,
 )
 
-__all__ = ["run_batch"]
-
-
 MakeReport = Callable[[list[int], list[Increment]], pa.RecordBatch]
 
 

@@ -19,15 +19,6 @@ from pyflinklike._changelog.log_storage import HEAD_AT, Head
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = [
-    "HEAD_AT",
-    "LOG_TYPES",
-    "LOG_VARIABLE",
-    "BlobMap",
-    "SparkLogStorage",
-    "log_variable",
-]
-
 LOG_VARIABLE = "log"
 """Name of the state variable of an operator that shares its state operator with no other."""
 # These are not DDL: the JVM would parse each text twice, in every task of every micro-batch.

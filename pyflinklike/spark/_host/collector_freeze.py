@@ -27,8 +27,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
-__all__ = ["GcFreeze", "freeze_imports", "without_collection"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -38,13 +38,6 @@ from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._host.collector_freeze import freeze_imports
 from pyflinklike.spark._host.worker_errors import report_errors, report_errors_of_each
 
-__all__ = [
-    "PickledByDriver",
-    "acknowledge_pickle",
-    "in_worker",
-]
-
-
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")

@@ -46,15 +46,6 @@ from pyflinklike.spark._wire.key_groups import REGISTRY_KEY
 from pyflinklike.spark._wire.payloads import PACKED_SCHEMA
 from pyflinklike.spark._wire.system_columns import KEY_GROUP
 
-__all__ = [
-    "FIRST_INITIAL",
-    "TIMEOUTS",
-    "GroupStateTask",
-    "read_whole_numbers",
-    "serve_payloads",
-]
-
-
 _STATE_TYPE = f"{LOG_VARIABLE} map<bigint,binary>"
 TIMEOUTS = {
     TimeMode.NONE: GroupStateTimeout.NoTimeout,

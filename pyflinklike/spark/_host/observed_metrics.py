@@ -33,18 +33,6 @@ from pyflinklike.functions.metric_group import Increment, by_names_of_metrics
 from pyflinklike.spark._plan.operator_plan import Plan
 from pyflinklike.spark._wire.stage_records import PASSED_ON
 
-__all__ = [
-    "COUNTED_FIELDS",
-    "OF_INPUTS",
-    "make_count_cells",
-    "metrics_of",
-    "numbers_by_name",
-    "observe_inputs",
-    "observe_payloads",
-    "read_metrics",
-]
-
-
 OF_STATE = ("live_entries", "timers", "state_bytes")
 """The metrics that measure the state of the key groups that a micro-batch served."""
 OF_INPUTS = " (inputs)"

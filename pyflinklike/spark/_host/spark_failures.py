@@ -30,8 +30,6 @@ from pyflinklike.errors import (
 )
 from pyflinklike.spark._plan.operator_plan import TimeMode
 
-__all__ = ["error_of", "raise_own_error"]
-
 # A sentence of ours in the text of a traceback ends before one of these.
 _REPORTED: Final = re.compile(
     r"\bpyflinklike\.errors\.(?P<name>\w+): (?P<sentence>.*?)"

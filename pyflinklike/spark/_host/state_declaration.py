@@ -21,8 +21,6 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from pyflinklike.spark._host.blob_map import LOG_TYPES
 
-__all__ = ["DeclaringProcessor"]
-
 # The class may use only constants from our modules, or unpickling it would import those modules.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 

@@ -44,13 +44,6 @@ from pyflinklike.spark._wire.system_columns import (
     with_batch_time,
 )
 
-__all__ = [
-    "KeyGroupProcessor",
-    "PandasKeyGroupProcessor",
-    "SharingProcessor",
-    "serve_payloads",
-]
-
 _RESULT = SparkRow(*RESULT_COLUMNS)
 
 

@@ -81,22 +81,6 @@ from pyflinklike.spark._wire.stage_records import (
 from pyflinklike.spark._wire.system_columns import watermark_of
 from pyflinklike.types.pickled_type import pickle_allowed
 
-__all__ = [
-    "MAX_OPEN",
-    "RESULT_COLUMNS",
-    "RESULT_SCHEMA",
-    "KeyGroupTask",
-    "OpenFunctions",
-    "QueryRun",
-    "Result",
-    "close_late",
-    "of_checkpoint",
-    "open_operator",
-    "record_of",
-    "task_of",
-]
-
-
 RESULT_SCHEMA = WireSchema(
     pa.schema([("output", pa.int32()), ("payload", pa.binary()), *COUNTED_FIELDS])
 )

@@ -31,8 +31,6 @@ from pyflinklike.spark._wire.system_columns import ENDED
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["find_timer_scheduling", "find_wanted_call", "replace_timer"]
-
 
 class Times(Protocol):
     """The times of a micro-batch, in ms."""

@@ -29,8 +29,6 @@ from pyflinklike._messages import as_utf8, shown_traceback
 from pyflinklike._runtime.user_errors import is_ours
 from pyflinklike.errors import PyflinklikeError
 
-__all__ = ["report_errors", "report_errors_of_each"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

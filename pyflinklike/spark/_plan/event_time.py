@@ -39,22 +39,6 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.spark._plan.process_options import check_column
 from pyflinklike.spark._wire.system_columns import END_OF_INPUT, KEY_GROUP, quote
 
-__all__ = [
-    "WATERMARK_MARK",
-    "EventTimeMark",
-    "Leaf",
-    "check_event_time",
-    "delay_of",
-    "end_input",
-    "event_time_mark",
-    "find_delay",
-    "has_watermark",
-    "leaves_of",
-    "with_ending_watermark",
-    "with_event_time",
-]
-
-
 WATERMARK_MARK = "spark.watermarkDelayMs"
 """The metadata that marks the column of event time; its value is the watermark's delay in ms."""
 _NODE = re.compile(r"^((?:[ :]*[:+]- )?)[^\w\n]*(\w+)(?= |$)(.*)", re.MULTILINE)

@@ -24,8 +24,6 @@ from pyflinklike.state.descriptors import MapStateDescriptor
 from pyflinklike.state.fold_functions import Function
 from pyflinklike.types import TypeInformation
 
-__all__ = ["BatchState", "Initial", "Plan", "StatePart", "TimeMode"]
-
 
 class TimeMode(Enum):
     """Spark's time mode of a query, by Spark's name for it."""

@@ -35,28 +35,6 @@ from pyflinklike.spark._wire.system_columns import (
 )
 from pyflinklike.state.fold_functions import Function, check_methods
 
-__all__ = [
-    "MAX_KEY_GROUPS",
-    "CommonOptions",
-    "ElementOptions",
-    "EventTimes",
-    "KeyedOptions",
-    "KeyedProcessOptions",
-    "ProcessOptions",
-    "SavepointLike",
-    "SideOutputs",
-    "TwoInputOptions",
-    "TwoInputProcessOptions",
-    "check_backend",
-    "check_column",
-    "check_columns",
-    "check_dropped",
-    "check_function",
-    "check_max_parallelism",
-    "check_pickle",
-    "holds_accumulators",
-]
-
 SavepointLike = bytes | str | os.PathLike[str] | Mapping[str, DataFrame]
 """The bytes of a savepoint, its directory, or a `Savepoint`, which is a mapping."""
 SideOutputs = Iterable[OutputTag] | Mapping[OutputTag, Any]

@@ -21,13 +21,6 @@ from pyflinklike._checks import install
 from pyflinklike._messages import shown_message
 from pyflinklike.errors import RequirementError
 
-__all__ = [
-    "check_protobuf",
-    "packages_checked",
-    "pyspark_checked",
-]
-
-
 _GENERATED = "pyspark.sql.streaming.proto"
 _REMEDY = f"{install('spark')} installs versions that go together"
 

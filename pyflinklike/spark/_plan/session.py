@@ -36,24 +36,6 @@ from pyflinklike.spark._plan.process_options import MAX_KEY_GROUPS
 if TYPE_CHECKING:
     from pyspark import SparkContext  # which the client of Spark Connect comes without
 
-__all__ = [
-    "HAS_TRANSFORM_WITH_STATE",
-    "check_file_manager",
-    "check_python",
-    "check_watermark_policy",
-    "folders_of_driver",
-    "link_python",
-    "max_parallelism_for",
-    "note_checkpoint_format",
-    "partitions_of",
-    "partitions_told",
-    "prepare_session",
-    "prepare_workers",
-    "reach_driver_worker",
-    "time_zone_of",
-]
-
-
 HAS_TRANSFORM_WITH_STATE = hasattr(GroupedData, "transformWithStateInPandas")
 """Whether this is PySpark 4.0 or newer."""
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"

@@ -30,22 +30,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 
 from pyflinklike.spark._wire.system_columns import quote
 
-__all__ = [
-    "MOST_OPERATORS",
-    "REGISTRY_KEY",
-    "first_of",
-    "group_ids",
-    "group_or_hash",
-    "groups_in",
-    "index_of",
-    "is_registry_key",
-    "key_group",
-    "operator_index_of",
-    "registry_key_of",
-    "registry_payload",
-]
-
-
 _MASK = 0xFFFFFFFF
 
 

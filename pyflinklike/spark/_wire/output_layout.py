@@ -35,12 +35,6 @@ from pyflinklike.types.arrow_rows import cut_to_cover
 from pyflinklike.types.conversions import Writer, writer_of
 from pyflinklike.types.row import Row, in_order, misnamed
 
-__all__ = [
-    "OutputEncoder",
-    "OutputLayout",
-    "check_nulls",
-]
-
 
 @attrs.frozen
 class OutputLayout:

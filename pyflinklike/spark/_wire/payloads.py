@@ -27,25 +27,6 @@ from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of, registry_
 from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.system_columns import BATCH_TIME, KEY_GROUP
 
-__all__ = [
-    "INITIAL_SCHEMA",
-    "PACKED_SCHEMA",
-    "Home",
-    "Packing",
-    "call_homes",
-    "home_ids",
-    "is_home",
-    "pack",
-    "pack_rows",
-    "partitions_of_state",
-    "payload_to_batch",
-    "reassigned_watermarks_in",
-    "refuse_null_keys",
-    "report_to_homes",
-    "to_payload",
-]
-
-
 PACKED_SCHEMA = WireSchema(
     pa.schema([(KEY_GROUP, pa.int32()), ("origin", pa.int64()), ("payload", pa.binary())])
 )

@@ -31,13 +31,6 @@ from pyflinklike.state.current_key import GROUP_KEY
 from pyflinklike.types import TypeInformation
 from pyflinklike.types.arrow_rows import milliseconds, to_python, to_rows
 
-__all__ = [
-    "BroadcastReader",
-    "ConnectedReader",
-    "Reader",
-    "RecordReader",
-]
-
 
 class Reader(Protocol):
     """Packs and reads the records of an operator."""

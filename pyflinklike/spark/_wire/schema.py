@@ -30,18 +30,6 @@ from pyflinklike.types.catalog import PLAIN
 from pyflinklike.types.key_codec import AnyKeyTypeInfo, decode_key
 from pyflinklike.types.time_types import local_time, to_instant
 
-__all__ = [
-    "InstantKeyTypeInfo",
-    "WireSchema",
-    "arrow_schema",
-    "arrow_type",
-    "changelog_schema",
-    "ddl_type",
-    "key_type_of",
-    "output_schema",
-]
-
-
 # PySpark 3.5 has no VariantType; the second MapType stands in for it.
 _NO_KEYS = (st.ArrayType, st.MapType, getattr(st, "VariantType", st.MapType))
 

@@ -23,22 +23,6 @@ from pyflinklike._messages import short_repr, shown_error
 from pyflinklike.errors import OutputError
 from pyflinklike.spark._wire.payloads import payload_to_batch, to_payload
 
-__all__ = [
-    "CALL",
-    "PASSED_ON",
-    "REASSIGNED_WATERMARKS",
-    "Address",
-    "StageRecord",
-    "cell_of",
-    "divide_payloads",
-    "dump",
-    "in_cell",
-    "pass_on",
-    "unwrap",
-    "wrap",
-    "wrap_to_pass",
-]
-
 REASSIGNED_WATERMARKS = -2
 """The address of stage records from homes with the watermarks of reassigned timestamps.
 

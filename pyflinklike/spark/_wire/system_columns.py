@@ -15,27 +15,6 @@ from pyspark.sql import types as st
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.errors import SparkSetupError
 
-__all__ = [
-    "ARRIVAL",
-    "BATCH_TIME",
-    "BEFORE_WATERMARK",
-    "ENDED",
-    "END_OF_INPUT",
-    "INPUT",
-    "INPUTS",
-    "KEY_GROUP",
-    "LAST_WATERMARK",
-    "OUTPUT_TAG",
-    "PHASE_MARK",
-    "check_watermark",
-    "frame_of",
-    "quote",
-    "take_apart",
-    "watermark_of",
-    "with_batch_time",
-]
-
-
 KEY_GROUP = "__key_group"
 """The key group of a record or of packed records."""
 

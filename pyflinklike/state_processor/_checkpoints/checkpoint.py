@@ -33,7 +33,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql.utils import is_remote
 
-from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.log_storage import HEAD_AT, Head
 from pyflinklike._changelog.operator_record import KeyGroupRegistry, OperatorRecord
 from pyflinklike._checks import is_int
 from pyflinklike._messages import short_repr
@@ -46,7 +46,7 @@ from pyflinklike.errors import (
     UnknownBatchError,
     UnknownStateError,
 )
-from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE, log_variable
+from pyflinklike.spark._host.blob_map import LOG_VARIABLE, log_variable
 from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of, registry_key_of
 from pyflinklike.spark._wire.system_columns import KEY_GROUP, watermark_of
@@ -59,25 +59,6 @@ from pyflinklike.state_processor._savepoints.savepoint_location import (
     SavepointLocation,
     savepoint_location_of,
 )
-
-__all__ = [
-    "CheckpointState",
-    "OperatorAt",
-    "checkpoint_states",
-    "clone_in_format_of",
-    "is_ours",
-    "location_of",
-    "offsets_of",
-    "operator_index_in",
-    "operators_of",
-    "partitions_of_batches",
-    "query_id_of",
-    "refuse_errors",
-    "savepoint_at",
-    "savepoint_location_in",
-    "take_format_of",
-]
-
 
 _REFUSALS: tuple[type[Exception], ...] = (PySparkException,)
 try:

@@ -53,8 +53,6 @@ from pyflinklike.state_processor._logs.checkpoint_logs import (
 )
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 
-__all__ = ["OperatorCheck", "check_checkpoint"]
-
 
 def check_checkpoint(
     spark: SparkSession,

@@ -34,18 +34,6 @@ from pyflinklike.state_processor._logs.checkpoint_logs import check_log
 from pyflinklike.state_processor._logs.group_reader import GroupReader
 from pyflinklike.state_processor._logs.key_columns import KeyColumns
 
-__all__ = [
-    "Batches",
-    "GroupsJob",
-    "frame_by_key",
-    "frame_of_groups",
-    "in_parts",
-    "key_fields",
-    "map_frame",
-    "spark_schema",
-]
-
-
 _arrow_udf: Any = getattr(F, "arrow_udf", None)
 """PySpark 4.1 brought scalar functions of Arrow."""
 _BATCH_ROWS = 65_536

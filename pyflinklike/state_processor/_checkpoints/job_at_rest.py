@@ -44,26 +44,6 @@ from pyflinklike.state_processor._savepoints.savepoint_location import (
     copy_to_arrow,
 )
 
-__all__ = [
-    "BEGINNING",
-    "ELEMENTS",
-    "FEED_KIND",
-    "JOB_FILE",
-    "POSITION",
-    "Driver",
-    "FolderLock",
-    "JobAtRest",
-    "driver_of",
-    "is_held",
-    "job_at",
-    "last_written",
-    "lock_folder",
-    "lock_of",
-    "paths_of_log",
-    "rows_in",
-]
-
-
 JOB_FILE = "job.json"
 """The file that describes the job: its name, its sources and its operators."""
 BEGINNING = "_beginning.json"

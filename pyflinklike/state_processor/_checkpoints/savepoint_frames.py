@@ -66,20 +66,6 @@ from pyflinklike.state_processor._savepoints.manifest import (
 from pyflinklike.state_processor._savepoints.savepoint_directory import SavepointDirectory
 from pyflinklike.state_processor._savepoints.savepoint_location import SavepointLocation
 
-__all__ = [
-    "Frames",
-    "SavepointState",
-    "frame_of_files",
-    "frames_of",
-    "manifest_of",
-    "read_saved_frames",
-    "save",
-    "save_checkpoint",
-    "saved_states",
-    "take_savepoint",
-]
-
-
 _OF_PATTERNS = re.compile(r"[][*?{}\\]")
 
 

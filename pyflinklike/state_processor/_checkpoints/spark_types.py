@@ -13,8 +13,6 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everyone writes it
 from pyspark.sql import types as st
 
-__all__ = ["as_type", "common_type", "differs_as", "has_map", "is_wider"]
-
 _WIDER: tuple[tuple[type[st.DataType], ...], ...] = (
     (st.ByteType, st.ShortType, st.IntegerType, st.LongType, st.StringType),
     (st.FloatType, st.DoubleType),

@@ -14,12 +14,11 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.log_storage import HEAD_AT, Head
 from pyflinklike._changelog.segments import Declaration, Segment
 from pyflinklike._checks import is_int
 from pyflinklike._messages import short_repr
 from pyflinklike.errors import DeclarationTypeError, SparkSetupError, UnknownBatchError
-from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._wire.key_groups import index_of
 from pyflinklike.state_processor._checkpoints.checkpoint import (
     CheckpointState,
@@ -38,8 +37,6 @@ from pyflinklike.state_processor._checkpoints.state_frames import Location, one_
 from pyflinklike.state_processor._logs.log_rows import Commit, GroupChanges, StateChanges
 from pyflinklike.state_processor._logs.state_infos import describe_states, state_of
 from pyflinklike.state_processor._logs.state_rows import StateRows
-
-__all__ = ["changes_up_to", "read_state_changes"]
 
 _DELETE = "delete"
 _DECLARED = pa.schema(

@@ -12,9 +12,6 @@ from pyflinklike.errors import DeclarationValueError
 from pyflinklike.spark._wire.system_columns import quote
 from pyflinklike.state_processor._checkpoints.spark_types import as_type, common_type, has_map
 
-__all__ = ["STATE_COLUMN", "diff_state"]
-
-
 _SAID = frozenset(
     (
         *("value", "stamp", "expires_at", "alive", "key_group", "timestamp", "last_use"),

@@ -69,27 +69,6 @@ from pyflinklike.types.arrow_rows import to_python
 from pyflinklike.types.conversions import to_column
 from pyflinklike.types.time_types import to_instant
 
-__all__ = [
-    "KeyGroupFinder",
-    "Location",
-    "StateSource",
-    "clock_at",
-    "entries_of",
-    "entry_reader",
-    "find_wanted_keys",
-    "list_sized_states",
-    "list_states",
-    "one_operator",
-    "operators_at",
-    "read_heads",
-    "read_keyed_state",
-    "read_segments",
-    "read_state",
-    "read_timers",
-    "timers_of",
-]
-
-
 Location = str | os.PathLike[str]
 
 

@@ -42,9 +42,6 @@ from pyflinklike.state_processor._logs.state_infos import (
     state_of,
 )
 
-__all__ = ["StateView", "StateViews", "create_state_views"]
-
-
 _TIMERS = "timers"
 _VALUE = "value"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

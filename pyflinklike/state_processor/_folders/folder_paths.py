@@ -29,22 +29,6 @@ from urllib.parse import unquote, urlsplit
 
 from pyflinklike.errors import CorruptStateError, SparkSetupError
 
-__all__ = [
-    "FileSystem",
-    "FolderPath",
-    "Listed",
-    "RemotePath",
-    "compact",
-    "local_path",
-    "read_file",
-    "read_json",
-    "remove_folder",
-    "rename_durably",
-    "seal",
-    "unseal",
-    "write_json",
-]
-
 
 class Listed(NamedTuple):
     """An entry of a folder.

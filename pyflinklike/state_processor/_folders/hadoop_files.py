@@ -37,15 +37,6 @@ from pyflinklike.state_processor._folders.folder_paths import (
     local_path,
 )
 
-__all__ = [
-    "HadoopFiles",
-    "folder_path",
-    "for_spark",
-    "is_remote_address",
-    "temporary_folder",
-]
-
-
 _UPLOADS = "fs.capability.outputstream.abortable"
 """Hadoop's name for the ability to abort an upload: a new file appears only when it is closed."""
 _KINDS: dict[str, type[OSError]] = {

@@ -50,21 +50,6 @@ from pyflinklike.state_processor._logs.state_rows import GroupTables
 from pyflinklike.types import Types
 from pyflinklike.types.catalog import type_of
 
-__all__ = [
-    "Checked",
-    "Finding",
-    "GroupChecker",
-    "StoredKeys",
-    "check_groups",
-    "check_head",
-    "check_log",
-    "head_of",
-    "merge",
-    "read_log",
-    "record_and_registry",
-    "refuse_pickles",
-]
-
 
 def record_and_registry(
     blobs: Mapping[int, bytes], where: str

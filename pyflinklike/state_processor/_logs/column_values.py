@@ -42,18 +42,6 @@ from pyflinklike.types import (
 )
 from pyflinklike.types.time_types import InstantTypeInfo, TimeTypeInfo
 
-__all__ = [
-    "TIMESTAMP",
-    "BatchClock",
-    "are_alive",
-    "expires_at",
-    "show_column",
-    "store_column",
-    "timestamps",
-    "type_to_show",
-]
-
-
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 """The type of all points in time that readers show."""
 _MICROS = 1_000_000

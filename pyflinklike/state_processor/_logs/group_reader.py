@@ -43,14 +43,6 @@ from pyflinklike.state_processor._logs.state_rows import (
 )
 from pyflinklike.types.catalog import type_of
 
-__all__ = [
-    "GroupReader",
-    "GroupStateReader",
-    "KeyedReader",
-    "TimersReader",
-    "savepoint_readers",
-]
-
 
 class GroupReader(Protocol):
     """Makes rows from the logs of key groups; it is pickled for the workers that run it."""

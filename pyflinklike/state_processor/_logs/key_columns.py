@@ -39,21 +39,6 @@ from pyflinklike.types.time_types import (
     to_instant,
 )
 
-__all__ = [
-    "KeyColumns",
-    "arrow_of",
-    "as_user",
-    "column_key_of",
-    "json_of",
-    "key_of",
-    "list_keys",
-    "name_of",
-    "time_of",
-    "to_float",
-    "user_key_of",
-]
-
-
 OWN_NAMES = frozenset(
     (
         *("alive", "batch_id", "change_type", "domain", "due", "expires_at", "key_group"),

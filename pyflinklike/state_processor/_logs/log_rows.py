@@ -26,9 +26,6 @@ from pyflinklike.state.table import CLEAR, DELETE
 from pyflinklike.state_processor._logs.column_values import BatchClock
 from pyflinklike.state_processor._logs.state_rows import GroupTables, StateRows
 
-__all__ = ["Commit", "GroupChanges", "SegmentsReader", "StateChanges"]
-
-
 _LEFT_OUT = ("alive", "valid_to")
 """Columns of `read_state` that follow from other entries or a clock, so a single write lacks them."""
 

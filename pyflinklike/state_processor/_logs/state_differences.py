@@ -11,8 +11,6 @@ import pyarrow.compute as pc
 
 from pyflinklike._changelog.stored_table import codes_of
 
-__all__ = ["differences", "entry_columns", "schema_of_differences"]
-
 _ENTRY = (
     *("namespace", "user_key", "position", "store_key", "window_start", "number"),
     *("session_start", "session_end", "valid_from", "domain", "timestamp"),

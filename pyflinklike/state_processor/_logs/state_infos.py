@@ -29,20 +29,6 @@ from pyflinklike.stores.window_store import WindowStoreDescriptor
 from pyflinklike.types import Types
 from pyflinklike.types.catalog import type_of
 
-__all__ = [
-    "StateInfo",
-    "StateInfos",
-    "declaration_of",
-    "describe_states",
-    "descriptor_of",
-    "html_table",
-    "key_columns_of",
-    "owner_of",
-    "state_of",
-    "timers_of",
-]
-
-
 _SHAPES = {
     "value": Shape.SINGLE,
     "reducing": Shape.SINGLE,

@@ -53,17 +53,6 @@ from pyflinklike.stores.store_descriptors import StoreDescriptor
 from pyflinklike.types import TypeInformation, Types
 from pyflinklike.types.catalog import type_of
 
-__all__ = [
-    "EXPIRING",
-    "STREAM_TIME",
-    "GroupTables",
-    "StateRows",
-    "find_retained",
-    "stream_times",
-    "times_table",
-]
-
-
 _NUMBERS = {
     "window": ("window_start", "number"),
     "session": ("session_end", "session_start"),

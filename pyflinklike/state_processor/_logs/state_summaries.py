@@ -24,8 +24,6 @@ from pyflinklike.state_processor._logs.key_columns import KeyColumns
 from pyflinklike.state_processor._logs.state_infos import StateInfo, describe_states
 from pyflinklike.state_processor._logs.state_rows import GroupTables, StateRows
 
-__all__ = ["BUCKETS", "SummaryReader", "WrittenKeys"]
-
 _HOUR = 3_600_000
 _AHEAD = {"next hour": _HOUR, "next day": 24 * _HOUR, "next 30 days": 30 * 24 * _HOUR}
 BUCKETS = (*_AHEAD, "later", "unknown")

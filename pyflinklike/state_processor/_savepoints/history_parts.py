@@ -49,15 +49,6 @@ from pyflinklike.state_processor._savepoints.savepoint_location import (
 )
 from pyflinklike.state_processor._savepoints.savepoint_writer import OperatorWriter
 
-__all__ = [
-    "HistoryPlan",
-    "HistoryRun",
-    "PartWriter",
-    "begin_history",
-    "is_whole",
-    "read_manifest",
-]
-
 _NOTES = "_history"
 
 

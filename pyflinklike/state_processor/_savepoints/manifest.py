@@ -34,26 +34,6 @@ from pyflinklike._changelog.operator_record import OperatorRecord
 from pyflinklike.errors import CorruptStateError, UnknownStateError
 from pyflinklike.state_processor._folders.folder_paths import compact, seal
 
-__all__ = [
-    "HISTORY",
-    "MANIFEST",
-    "TIMERS",
-    "Manifest",
-    "Position",
-    "SavedFile",
-    "SavedHistory",
-    "SavedJob",
-    "SavedJobOperator",
-    "SavedOperator",
-    "SavedRows",
-    "SavedSource",
-    "decode_operator",
-    "encode_operator",
-    "folder_of",
-    "move_on",
-]
-
-
 MANIFEST = "_manifest.json"
 """The name of the manifest in the directory."""
 HISTORY = "_history.json"

@@ -46,14 +46,6 @@ from pyflinklike.state_processor._savepoints.stored_sections import (
     sections_of_timers,
 )
 
-__all__ = [
-    "SavepointDirectory",
-    "check_fit",
-    "check_savepoint",
-    "is_savepoint",
-    "open_savepoint",
-]
-
 
 @attrs.frozen
 class SavepointDirectory:

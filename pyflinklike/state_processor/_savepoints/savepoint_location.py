@@ -22,15 +22,6 @@ from pyflinklike._messages import short_repr
 from pyflinklike.errors import CorruptStateError, DeclarationTypeError, DeclarationValueError
 from pyflinklike.state_processor._savepoints.manifest import HISTORY, MANIFEST, Manifest, SavedFile
 
-__all__ = [
-    "SavepointLocation",
-    "copy_to_arrow",
-    "damage_error",
-    "decode_file",
-    "savepoint_location_of",
-]
-
-
 _CHUNK = 1 << 20
 _READERS = 4
 """How many files are read at a time; an object store answers slowly, so waiting takes the most time."""

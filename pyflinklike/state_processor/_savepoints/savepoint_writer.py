@@ -44,8 +44,6 @@ from pyflinklike.types.key_codec import ANY_KEY
 if TYPE_CHECKING:
     from pyflinklike.testing.operator_harness import HarnessState, OperatorHarness
 
-__all__ = ["OperatorWriter", "write_operator", "write_savepoint"]
-
 _ROWS_PER_FILE = 1_000_000
 
 

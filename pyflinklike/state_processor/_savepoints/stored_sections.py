@@ -46,14 +46,6 @@ from pyflinklike.stores.store_descriptors import ExpiringStoreDescriptor
 from pyflinklike.types import Types
 from pyflinklike.types.catalog import type_of
 
-__all__ = [
-    "SECTION_BYTES",
-    "entries_of_rows",
-    "sections_of_rows",
-    "sections_of_timers",
-]
-
-
 SECTION_BYTES = 4 * 1024 * 1024
 """The largest section with more than one entry, in bytes.
 

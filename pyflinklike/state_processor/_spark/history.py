@@ -57,17 +57,6 @@ from pyflinklike.state_processor._savepoints.savepoint_location import (
 )
 from pyflinklike.state_processor._spark.initial_state import begin_query
 
-__all__ = [
-    "History",
-    "SourceKind",
-    "add_kind",
-    "begin_stream",
-    "history_at",
-    "history_of",
-    "save_batch",
-]
-
-
 # Sources
 
 

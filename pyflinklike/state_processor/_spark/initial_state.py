@@ -84,18 +84,6 @@ from pyflinklike.state_processor._savepoints.stored_sections import (
 from pyflinklike.state_processor._spark.savepoint import Savepoint
 from pyflinklike.types.pickled_type import pickle_allowed
 
-__all__ = [
-    "Beginning",
-    "KeyLayout",
-    "begin_query",
-    "initial_frame",
-    "initial_rows",
-    "read_savepoint",
-    "savepoint_of",
-    "stay_in_group",
-]
-
-
 _SECTION_SCHEMA = WireSchema(
     pa.schema([(KEY_GROUP, pa.int32()), ("declaration", pa.binary()), ("payload", pa.binary())])
 )

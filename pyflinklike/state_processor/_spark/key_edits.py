@@ -40,13 +40,6 @@ from pyflinklike.state_processor._spark.state_edits import (
 )
 from pyflinklike.types.catalog import type_of
 
-__all__ = [
-    "Merge",
-    "merge_operators",
-    "rekey",
-]
-
-
 MERGES = ("sum", "min", "max", "newest", "oldest", "concat")
 """The names of merges of values: `concat` for lists, the others for other state."""
 Merge = str | AggregateFunction | ReduceFunction | Callable[[Any, Any], Any]

@@ -26,8 +26,6 @@ from pyflinklike.state_processor._checkpoints.checkpoint import (
     refuse_errors,
 )
 
-__all__ = ["repartition_state"]
-
 
 def repartition_state(
     spark: SparkSession, checkpoint: str | os.PathLike[str], partitions: int

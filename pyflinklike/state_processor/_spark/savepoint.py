@@ -51,8 +51,6 @@ from pyflinklike.state_processor._spark.state_edits import (
 )
 from pyflinklike.types import TypeInformation
 
-__all__ = ["Savepoint"]
-
 
 @attrs.frozen(eq=False, repr=False)
 class Savepoint(Mapping[str, DataFrame]):

@@ -57,24 +57,6 @@ from pyflinklike.types.arrow_rows import to_python
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.nested_types import require_type
 
-__all__ = [
-    "Folding",
-    "Misfits",
-    "cast_values",
-    "each_state",
-    "entry_of",
-    "fit_rows",
-    "fit_timers",
-    "fold_elements",
-    "fold_rows",
-    "make_merging",
-    "of_descriptor",
-    "refuse_misfits",
-    "refuse_several",
-    "rows_of",
-]
-
-
 _OPTIONAL = frozenset(("stamp", STREAM_TIME, "key_group", "valid_to", "window_end", "last_use"))
 """Columns of a savepoint that a caller may leave out."""
 

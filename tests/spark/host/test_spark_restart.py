@@ -33,9 +33,9 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.log_storage import HEAD_AT, Head
 from pyflinklike.spark import key_by, metrics_of
-from pyflinklike.spark._host.blob_map import HEAD_AT, LOG_VARIABLE
+from pyflinklike.spark._host.blob_map import LOG_VARIABLE
 from pyflinklike.spark._plan.session import HAS_TRANSFORM_WITH_STATE
 from pyflinklike.state_processor import list_states, read_state
 from pyflinklike.testing import KeyedProcessHarness

@@ -14,6 +14,7 @@ from job_folder_support import FACTS, environment, job_of, run
 from job_savepoint_support import stopped_after
 from local_support import local
 
+from pyflinklike._changelog.log_storage import HEAD_AT
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
     REGISTRY_AT,
@@ -38,7 +39,6 @@ from pyflinklike.pyflink.datastream.connectors import (
 )
 from pyflinklike.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from pyflinklike.pyflink.datastream.state import ValueStateDescriptor
-from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._wire.key_groups import group_ids, registry_key_of, registry_payload
 from pyflinklike.state_processor import open_savepoint
 from pyflinklike.state_processor._checkpoints.job_at_rest import job_at

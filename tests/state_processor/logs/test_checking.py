@@ -20,7 +20,7 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike._changelog.log_storage import Head
+from pyflinklike._changelog.log_storage import HEAD_AT, Head
 from pyflinklike._changelog.operator_record import (
     RECORD_AT,
     REGISTRY_AT,
@@ -29,7 +29,6 @@ from pyflinklike._changelog.operator_record import (
     OperatorRecord,
 )
 from pyflinklike._changelog.segments import read_segment
-from pyflinklike.spark._host.blob_map import HEAD_AT
 from pyflinklike.spark._host.wake_up import find_wanted_call
 from pyflinklike.spark._plan.operator_plan import TimeMode
 from pyflinklike.spark._wire.key_groups import REGISTRY_KEY, index_of
