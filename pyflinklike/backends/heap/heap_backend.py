@@ -179,13 +179,13 @@ class WarmGroups:
         self._bytes = 0
         self._lock = threading.Lock()
 
+    def __contains__(self, owner: Hashable) -> bool:
+        return owner in self._groups
+
     def take(self, owner: Hashable) -> KeyGroupState | None:
         """Remove and return a group, if it is here."""
         with self._lock:
             return self._remove(owner)
-
-    def __contains__(self, owner: Hashable) -> bool:
-        return owner in self._groups
 
     def use(self, owner: Hashable) -> KeyGroupState | None:
         """Return a group that stays here, now as the one used last; None if it is not here."""

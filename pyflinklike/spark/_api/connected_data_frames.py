@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 from pyflinklike._checks import options_shown
+from pyflinklike._messages import short_repr
 from pyflinklike._type_vars import Unpack
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.functions.process_functions import (
@@ -222,7 +223,7 @@ def _pair_of(option: str, given: Any, advice: str, *, optional: bool = False) ->
     pair = given if isinstance(given, (tuple, list)) else ()
     if len(pair) != 2 or not all(isinstance(each, kinds) for each in pair):
         msg = (
-            f"{option} takes the name of a column of both inputs or a pair of names, got {given!r}; "
+            f"{option} takes the name of a column of both inputs or a pair of names, got {short_repr(given)}; "
             f"{advice}"
         )
         raise DeclarationTypeError(msg)

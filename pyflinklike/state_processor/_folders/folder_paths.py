@@ -351,7 +351,8 @@ def read_json(path: FolderPath) -> dict[str, Any] | None:
 def seal(fields: Mapping[str, Any]) -> str:
     """Return an object as JSON, with a checksum of itself."""
     whole = {**fields, "checksum": zlib.crc32(compact(fields))}
-    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+    # Pure ASCII, since a path may hold a byte that is no UTF-8: Python has a lone surrogate for it.
+    return json.dumps(whole, indent=1) + "\n"
 
 
 def unseal(text: str | bytes) -> dict[str, Any] | None:
@@ -366,7 +367,8 @@ def unseal(text: str | bytes) -> dict[str, Any] | None:
 
 def compact(fields: Mapping[str, Any]) -> bytes:
     """Write an object in the one form that its checksum is computed from."""
-    return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
+    text = json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return text.encode(errors="surrogatepass")
 
 
 def local_path(path: str) -> Path:

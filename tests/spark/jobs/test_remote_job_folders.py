@@ -9,6 +9,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 
 import functools
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -270,6 +271,15 @@ def test_a_run_that_has_lost_its_folder_writes_no_micro_batch(remote, tmp_path):
 def begun_by(folder: JobFolder) -> int:
     """The number of files that say what began the job."""
     return len([each for each in folder.path.iterdir() if each.name == "job.json"])
+
+
+def test_a_small_file_may_name_a_path_that_is_no_utf8(tmp_path: Path) -> None:
+    """On Linux a path may hold any bytes; Python has lone surrogates for those that are no UTF-8."""
+    path = os.fsdecode(b"/data/caf\xe9")
+
+    write_json(tmp_path / "job.json", {"path": path, "name": "Caf\u00e9"})
+
+    assert {"path": path, "name": "Caf\u00e9"} == read_json(tmp_path / "job.json")
 
 
 def test_of_two_that_write_a_record_at_once_one_is_refused(remote):
