@@ -175,7 +175,7 @@ def test_windows_of_a_topic_through_the_functions_of_spark(brokers, topic, limit
     settings = {"pyflinklike__source__records-per-batch": limit} if limit else {}
     result = windowed(reading(brokers, topic).build(), **settings)
     program = result._program
-    sink = program.add(
+    sink = program.builder.add(
         ToSink,
         name="Collect",
         inputs=(result._node.id,),
