@@ -106,10 +106,10 @@ class KafkaSink(Sink):
         name: str | None = None,  # noqa: ARG002
     ) -> SinkWriter:
         """Make the writer of the elements of one instance."""
-        return _Writer(self)
+        return _TopicWriter(self)
 
 
-class _Writer(SinkWriter):
+class _TopicWriter(SinkWriter):
     def __init__(self, sink: KafkaSink) -> None:
         options = writer_options(sink.options)
         self._serialize = sink.serializer.message

@@ -51,13 +51,13 @@ __all__ = ["JdbcConnectionOptions", "JdbcExecutionOptions", "JdbcSink"]
 
 __getattr__ = of_pyflink(__name__)
 
-B = TypeVar("B", bound="_Builder")
+B = TypeVar("B", bound="_OptionsBuilder")
 
 
 # Options
 
 
-class _Builder:
+class _OptionsBuilder:
     """The base of both builders, which collects fields; the options check them when they are built."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class JdbcConnectionOptions:
         """Return the password; None if none was set."""
         return self.password
 
-    class JdbcConnectionOptionsBuilder(_Builder):
+    class JdbcConnectionOptionsBuilder(_OptionsBuilder):
         """Sets the address of the database, and `build`s the options."""
 
         def with_url(self: B, url: str) -> B:
@@ -202,7 +202,7 @@ class JdbcExecutionOptions:
         """Make a builder of the options."""
         return JdbcExecutionOptions.Builder()
 
-    class Builder(_Builder):
+    class Builder(_OptionsBuilder):
         """Sets the options for writing rows, and `build`s them."""
 
         def with_batch_size(self: B, size: int) -> B:

@@ -67,7 +67,7 @@ __all__ = [
 
 __getattr__ = of_pyflink(__name__)
 
-B = TypeVar("B", bound="_Builder")
+B = TypeVar("B", bound="_CsvBuilder")
 R = TypeVar("R", bound="_RowBuilder")
 
 _MOST: Final = 2**31 - 1
@@ -292,7 +292,7 @@ class _Lines:
         return self._schema._line_of(None if v is None else write(v) for v, (_, write) in pairs)
 
 
-class _Builder:
+class _CsvBuilder:
     """The base of all builders, which collects a schema."""
 
     def __init__(self) -> None:
@@ -314,7 +314,7 @@ class _Builder:
 # Lines
 
 
-class _RowBuilder(_Builder):
+class _RowBuilder(_CsvBuilder):
     """The base of both builders of schemas for lines.
 
     Args:
@@ -521,7 +521,7 @@ class CsvRowSerializationSchema(_CsvRowSchema, SerializationSchema):
 # Files
 
 
-class CsvSchemaBuilder(_Builder):
+class CsvSchemaBuilder(_CsvBuilder):
     """Sets the columns and the form of files, as in PyFlink, and `build`s the schema."""
 
     def build(self) -> CsvSchema:
