@@ -476,8 +476,8 @@ class BatchFailureIsolation(DeadLetterWriter):
             rows: The row of its key.
 
         Returns:
-            The bytes; None if letters have none, if they would be too large, or if a column of the
-            record cannot be written.
+            The bytes; None if dead letters are declared without failure snapshots, if the bytes would
+            be too large, or if a column of the record cannot be written.
         """
         writer = self._writer
         if writer is None:
