@@ -4,6 +4,7 @@
     python bench/first_batch.py                     # ours beside an empty transformWithStateInPandas
     python bench/first_batch.py --other ../before   # and ours of another checkout
     python bench/first_batch.py --records 10000 --rounds 7
+    python bench/first_batch.py --daemon            # and ours with workers of pyflinklike.spark.daemon
     python bench/first_batch.py --other ../before --steady  # later micro-batches, of 1, 100 and 10,000 records
 
 Each start has a JVM and Python workers of its own, as a query that is started by a
@@ -36,6 +37,7 @@ _PATIENCE_SECONDS = 120
 _STEADY = (1, 100, 10_000)
 """Records of the micro-batches of `--steady`."""
 _BATCHES = 40
+_WITH_DAEMON = "ours, daemon"
 
 
 def main() -> int:
@@ -43,11 +45,15 @@ def main() -> int:
     options = _options()
     if options.side:
         measure = _run_on if options.steady else _start_once
+        if options.daemon:
+            _use_daemon()
         print(json.dumps(measure(options.side, options.records)))
         return 0
     trees = {"ours": paths.ROOT, "empty": paths.ROOT}
     if options.other:
         trees["ours, other checkout"] = Path(options.other).resolve()
+    if options.daemon:
+        trees[_WITH_DAEMON] = paths.ROOT
     for tree in trees.values():  # as an installed package is, wherever the checkout comes from
         compileall.compile_dir(tree / "pyflinklike", quiet=1)
     if options.steady:
@@ -56,7 +62,8 @@ def main() -> int:
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in trees}
     for round_ in range(options.rounds):
         for name in list(trees)[:: -1 if round_ % 2 else 1]:
-            measured[name].append(_run(trees[name], name.split(",")[0], options.records))
+            daemon = ["--daemon"] if name == _WITH_DAEMON else []
+            measured[name].append(_run(trees[name], name.split(",")[0], options.records, *daemon))
     print("| side | " + " | ".join(f"{phase}, s" for phase in _PHASES) + " | first, by the empty |")
     print("|---" * (len(_PHASES) + 2) + "|")
     empty = statistics.median(each["first"] for each in measured["empty"])
@@ -94,6 +101,12 @@ def _run(tree: Path, side: str, records: int, *more: str) -> Any:
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(bench), str(tree)))},
     )
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def _use_daemon() -> None:
+    import spark_run
+
+    spark_run.SETTINGS["spark.python.daemon.module"] = "pyflinklike.spark.daemon"
 
 
 def _start_once(side: str, records: int) -> dict[str, float]:
@@ -197,6 +210,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=100, help="of a micro-batch")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steady", action="store_true", help="later micro-batches")
+    parser.add_argument(
+        "--daemon", action="store_true", help="also with workers of pyflinklike.spark.daemon"
+    )
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     return parser.parse_args()
 

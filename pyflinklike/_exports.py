@@ -49,6 +49,7 @@ PUBLIC_MODULES: Final = frozenset(
         "pyflinklike.retries",
         "pyflinklike.run",
         "pyflinklike.spark",
+        "pyflinklike.spark.daemon",  # a module that Spark runs
         "pyflinklike.state_processor",
         "pyflinklike.stores",
         "pyflinklike.testing",

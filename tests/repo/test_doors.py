@@ -43,6 +43,7 @@ def shown_by(door: str) -> dict[str, Any]:
 # What a door needs that need not be installed.
 NEEDED = {
     "pyflinklike.spark": "pyspark",
+    "pyflinklike.spark.daemon": "pyspark",
     "pyflinklike.pyflink.datastream.connectors.kafka": "confluent_kafka",
     "pyflinklike.kafka": "confluent_kafka",
     "pyflinklike.monitoring": "pyspark",
