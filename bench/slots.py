@@ -16,6 +16,11 @@ key groups were loaded (mean), and the time of a micro-batch (median).  Each sid
     python bench/slots.py --slots 8 --sides heap --lines 100k --tasks  # which worker had which task
     python bench/slots.py --sides heap --lines none,1M --daemon        # with our daemon of workers
 
+Spark keeps idle workers in a queue for each environment of a function, and takes the one that has
+waited longest.  PySpark 4.3 sets a variable for `mapInArrow` that it does not set for state operators
+(`SPARK_SIMPLIFIED_TRACEBACK`), so these have workers of their own: one for each slot, as `--tasks`
+shows.  Which of them gets which partition follows from the order in which they ended their last tasks.
+
 The floor's dicts lie in whichever worker met the key, so only the number of its outputs is checked.
 """
 
@@ -203,8 +208,6 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     assert Path(pyflinklike.__file__).is_relative_to(paths.ROOT), pyflinklike.__file__
     (slots,), (line,), (side,) = options.slots, options.lines, options.sides
     spark = _session(slots, options)
-    if options.own_pool:
-        _give_state_operators_a_pool()
     folder = Path(tempfile.mkdtemp(prefix="slots-", dir=options.input.parent))
     try:
         with WorkerProcesses(spark.sparkContext._gateway.proc.pid) as processes:
@@ -254,31 +257,6 @@ def _session(slots: int, options: argparse.Namespace) -> Any:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
-
-
-def _give_state_operators_a_pool() -> None:
-    """Have Spark keep the workers of state operators apart from all others."""
-    # Spark keeps idle workers by the environment of their functions, too.
-    from pyspark import SparkContext
-    from pyspark.sql.udf import UserDefinedFunction
-    from pyspark.util import PythonEvalType
-
-    create: Any = UserDefinedFunction._create_judf
-    states = {
-        number for name, number in vars(PythonEvalType).items() if "TRANSFORM_WITH_STATE" in name
-    }
-
-    def create_in_pool(self: Any, *arguments: Any, **named: Any) -> Any:
-        context: Any = SparkContext._active_spark_context
-        if self.evalType not in states:
-            return create(self, *arguments, **named)
-        context.environment["PYFLINKLIKE_POOL"] = "state"
-        try:
-            return create(self, *arguments, **named)
-        finally:
-            del context.environment["PYFLINKLIKE_POOL"]
-
-    UserDefinedFunction._create_judf = create_in_pool  # type: ignore[method-assign]
 
 
 def _stream(
@@ -405,7 +383,7 @@ def _stages_with_state(stages: tuple[tuple[int, str], ...]) -> frozenset[int]:
     return frozenset(stage for stage, kind in stages if kind == "state")
 
 
-_FLAGS = ("daemon", "own_pool", "tasks")
+_FLAGS = ("daemon", "tasks")
 
 
 def _options() -> argparse.Namespace:
@@ -427,9 +405,6 @@ def _options() -> argparse.Namespace:
         "--batches", type=int, default=14, help=f"the first {_DROPPED} do not count"
     )
     parser.add_argument("--daemon", action="store_true", help="workers of pyflinklike.spark.daemon")
-    parser.add_argument(
-        "--own-pool", action="store_true", help="workers of their own for state operators"
-    )
     parser.add_argument("--tasks", action="store_true", help="which worker had which task")
     parser.add_argument("--input", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -32,9 +32,12 @@ def serve(*arguments: Any) -> Any:
     if "pid" not in _task:
         _task["pid"] = os.getpid()
         _note_kinds(served)
+    _task.pop("kind", None)
     _task["cpu_s"] = -time.process_time()
     code = _serve(*arguments)
     _task["cpu_s"] += time.process_time()
+    if "kind" not in _task:  # Spark has ended the worker
+        return code
     path = Path(os.environ[FOLDER]) / f"{os.getpid()}.jsonl"
     with path.open("a", encoding="utf-8") as notes:
         notes.write(json.dumps(_task) + "\n")
