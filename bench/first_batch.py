@@ -10,7 +10,8 @@
 Each start has a JVM and Python workers of its own, as a query that is started by a
 scheduler has; the session is there before the clock begins.  "built" is the time of
 `process(...)` and `start()` on the driver, "first" ends with Spark's commit of the
-first micro-batch, "second" is the next micro-batch alone.  The sides take turns.
+first micro-batch, "second" is the next micro-batch alone, and "python" is the CPU time of all Python
+processes that Spark started, until the second one is committed.  The sides take turns.
 
 With `--steady` it is the later micro-batches of each size, behind as many that warm the JVM.
 """
@@ -32,7 +33,7 @@ from typing import Any
 import paths
 
 SIDES = ("ours", "empty")
-_PHASES = ("built", "first", "second")
+_PHASES = ("built", "first", "second", "python")
 _PATIENCE_SECONDS = 120
 _STEADY = (1, 100, 10_000)
 """Records of the micro-batches of `--steady`."""
@@ -64,6 +65,7 @@ def main() -> int:
         for name in list(trees)[:: -1 if round_ % 2 else 1]:
             daemon = ["--daemon"] if name == _WITH_DAEMON else []
             measured[name].append(_run(trees[name], name.split(",")[0], options.records, *daemon))
+            print(f"{name}: {measured[name][-1]}", file=sys.stderr)
     print("| side | " + " | ".join(f"{phase}, s" for phase in _PHASES) + " | first, by the empty |")
     print("|---" * (len(_PHASES) + 2) + "|")
     empty = statistics.median(each["first"] for each in measured["empty"])
@@ -98,7 +100,10 @@ def _run(tree: Path, side: str, records: int, *more: str) -> Any:
         stdout=subprocess.PIPE,
         text=True,
         cwd=bench,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(bench), str(tree)))},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(bench), str(tree), str(paths.BENCH))),
+        },
     )
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -112,6 +117,7 @@ def _use_daemon() -> None:
 def _start_once(side: str, records: int) -> dict[str, float]:
     from inputs import Shape, write_batches
     from spark_run import ddl, session, stop
+    from worker_processes import WorkerProcesses
     from workloads import WORKLOADS
 
     import pyflinklike
@@ -120,7 +126,11 @@ def _start_once(side: str, records: int) -> dict[str, float]:
     workload = WORKLOADS["W1"]
     spark = session()
     spark.range(10).count()  # the session's own first job is nobody's
-    with tempfile.TemporaryDirectory(prefix="bench-first-") as scratch:
+    jvm = spark.sparkContext._gateway.proc.pid
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-first-") as scratch,
+        WorkerProcesses(jvm) as processes,
+    ):
         folder = Path(scratch)
         write_batches(folder / "in", Shape(records, records, 2), list(workload.columns))
         stream = (
@@ -139,9 +149,10 @@ def _start_once(side: str, records: int) -> dict[str, float]:
         built = time.perf_counter() - begun
         first = _await_commit(query, folder / "checkpoint" / "commits" / "0") - begun
         second = _await_commit(query, folder / "checkpoint" / "commits" / "1") - begun
+        python = processes.read().cpu_s
         query.stop()
     stop(spark)
-    return {"built": built, "first": first, "second": second - first}
+    return {"built": built, "first": first, "second": second - first, "python": python}
 
 
 def _run_on(side: str, records: int) -> list[float]:
