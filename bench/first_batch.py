@@ -126,10 +126,10 @@ def _start_once(side: str, records: int) -> dict[str, float]:
     workload = WORKLOADS["W1"]
     spark = session()
     spark.range(10).count()  # the session's own first job is nobody's
-    jvm = spark.sparkContext._gateway.proc.pid
+    gateway: Any = spark.sparkContext._gateway
     with (
         tempfile.TemporaryDirectory(prefix="bench-first-") as scratch,
-        WorkerProcesses(jvm) as processes,
+        WorkerProcesses(gateway.proc.pid) as processes,
     ):
         folder = Path(scratch)
         write_batches(folder / "in", Shape(records, records, 2), list(workload.columns))
