@@ -103,6 +103,15 @@ class KeyedStateBackend(Tables, Protocol):
     def takes_columns(self, spec: TableSpec) -> bool:
         """Return whether `apply` takes the entries of a table as columns, not one by one."""
 
+    def expect(self, keys: Sequence[Hashable]) -> None:
+        """Take note that records of these keys come next in the current key group.
+
+        It changes no entry: a backend may read ahead what calls for these keys will likely use.
+
+        Args:
+            keys: The frozen keys in the order of the records, each as often as it has records.
+        """
+
     def drain(self) -> Sequence[Changes]:
         """Return the changes since the last drain; the next drain does not return them again."""
 

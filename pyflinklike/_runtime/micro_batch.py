@@ -236,6 +236,7 @@ def _process(operator: KeyedProcessOperator, records: Records) -> None:
         operator.process_broadcast(records.broadcast)
     if records.keys:
         records.count_into(operator.metrics, operator.clock.watermark)
+        operator.backend.expect(records.keys)
         operator.process(*records)
 
 

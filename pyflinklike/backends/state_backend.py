@@ -10,7 +10,7 @@ entries lie.  If you write a backend, run `pyflinklike.conformance` to check it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from pyflinklike._changelog.key_group_state import KeyedStateBackend, KeyGroupState
@@ -122,6 +122,9 @@ class KeyedBackend(ABC, Generic[T]):
     def takes_columns(self, spec: TableSpec) -> bool:
         """Return False: this backend restores entries one by one."""
         return False
+
+    def expect(self, keys: Sequence[Hashable]) -> None:
+        """Do nothing: entries in memory need not be read ahead."""
 
     def drain(self) -> Sequence[Changes]:
         """Return the changes since the last drain."""

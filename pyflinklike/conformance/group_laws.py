@@ -221,6 +221,44 @@ class ChangesConformance(ConformanceTests):
         assert [] == one.drain()
 
     @of_each_shape
+    def test_expecting_keys_is_no_change(self, one: Instance, spec: TableSpec) -> None:
+        """Entries under expected keys, used or not, are as if nobody had expected them."""
+        one.fill(spec, "a", "b", "c")
+        one.drain()
+        one.backend.expect(["a", "b", "a", "absent", "c"])
+        one.at("absent")
+        table, at = one.tables[spec.name], SOME_USER_KEY[spec.name]
+        absent = table.get(at)
+        one.at("b")
+        table.clear()
+        one.at("c")
+        table.put(at, "after")
+        (changes,) = one.drain()
+
+        assert MISSING is absent
+        assert {"b", "c"} == {*changes.cleared, *changes.keys}
+        assert {"a": {at: "a"}, "c": {at: "after"}} == one.contents()[spec.name]
+        assert 2 == one.backend.count()
+
+    @of_each_shape
+    def test_keys_are_expected_in_one_group_only(self, one: Instance, spec: TableSpec) -> None:
+        """Another group does not find the entries that were read ahead."""
+        table, at = one.tables[spec.name], SOME_USER_KEY[spec.name]
+        one.enter(1)
+        one.fill(spec, "a")
+        one.drain()
+        one.enter(0)
+        one.fill(spec, "a", "b")
+        one.drain()
+        one.backend.expect(["a", "b"])
+        one.at("a")
+        mine = table.get(at)
+        one.enter(1)
+        one.at("b")
+
+        assert ("a", MISSING) == (mine, table.get(at))
+
+    @of_each_shape
     def test_discarded_changes_are_not_drained(self, one: Instance, spec: TableSpec) -> None:
         """`discard_changes` forgets the changes and keeps the entries."""
         one.fill(spec, "k")

@@ -24,8 +24,9 @@ every host must spread a job in the same way.
 
 from __future__ import annotations
 
+import contextlib
 import zlib
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from math import nan
 from typing import Any
 
@@ -67,6 +68,19 @@ def encode(value: Any) -> bytes:
     if kind is tuple:
         return b"\x05" + b"".join(map(encode, value)) + b"\x00"
     return _encode_rare(value)
+
+
+def encode_many(values: Sequence[Any], prefix: bytes) -> list[bytes]:
+    """Return the bytes of many frozen keys, each behind a prefix; texts take half the time.
+
+    Raises:
+        StateValueError: Types never freeze a key to such a value.
+    """
+    if set(map(type, values)) == {str} and "\x00" not in "".join(values):
+        start = prefix + b"\x02"
+        with contextlib.suppress(UnicodeEncodeError):
+            return [start + value.encode() + b"\x00" for value in values]
+    return [prefix + encode(value) for value in values]
 
 
 def _encode_rare(value: Any) -> bytes:
@@ -127,6 +141,25 @@ def decode(data: bytes, at: int) -> tuple[Any, int]:
     value, at = decode_first(data, at)
     # A dict finds a NaN only if it is the very object that types freeze every NaN to.
     return (value if value == value else nan), at
+
+
+def decode_many(raws: Sequence[bytes], at: int) -> list[Any]:
+    """Return the frozen keys whose bytes begin at `at`, each of which goes on to its end.
+
+    Raises:
+        CorruptStateError: `encode` did not write these bytes.
+    """
+    first = at + 1
+    try:
+        return [
+            # The only zero byte ends the text, so nothing in it is escaped.
+            raw[first:-1].decode()
+            if raw[at] == _STR and raw.find(b"\x00", first) == len(raw) - 1
+            else decode(raw, at)[0]
+            for raw in raws
+        ]
+    except UnicodeDecodeError:  # a lone surrogate
+        return [decode(raw, at)[0] for raw in raws]
 
 
 def _decode_tuple(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:

@@ -48,6 +48,8 @@ _NONE, _BYTES, _STR, _TUPLE = 0x00, 0x01, 0x02, 0x05
 _INT_ZERO = 0x14
 _INT_BIG_NEGATIVE, _INT_BIG_POSITIVE = 0x0B, 0x1D
 # Ints of up to 8 bytes have the tags around _INT_ZERO: 0x0C for -8 bytes to 0x1C for 8 bytes.
+_NATURAL_TAGS = tuple(bytes((_INT_ZERO + length,)) for length in range(9))
+_NATURALS = 1 << 64
 _FLOAT, _FALSE, _TRUE = 0x21, 0x26, 0x27
 _DATE, _TIME, _DATETIME, _INSTANT, _DECIMAL = 0x33, 0x34, 0x35, 0x36, 0x38
 
@@ -70,6 +72,10 @@ def encode_key(key: Any) -> bytes:
     Raises:
         StateValueError: The key or an element has another type, or tuples are nested too deeply.
     """
+    # Most keys that are ints are of this kind, and this way takes a third of the time.
+    if key.__class__ is int and 0 <= key < _NATURALS:
+        length = (key.bit_length() + 7) // 8
+        return _NATURAL_TAGS[length] + key.to_bytes(length, "big")
     out = bytearray()
     _encode(key, out, depth=0)
     return bytes(out)

@@ -35,6 +35,7 @@ from typing import Any
 from pyflinklike.backends.rocksdb.local_database import LocalDatabase
 from pyflinklike.backends.rocksdb.rocks_tables import (
     UNKNOWN,
+    Found,
     Rebuild,
     RocksSingleTable,
     RocksTable,
@@ -223,7 +224,7 @@ class RocksManyTable(RocksTable):
         """Read a key into the overlay, with all its entries unless it is `partial`."""
         data = self._data
         try:
-            row = self._row(self._prefix + encode(key)) if data.is_based else None
+            row = self._row_of(key) if data.is_based else None
             mine: dict[Any, Entry] = load(row) if row else {}
         except LocalStateError as error:
             self._rebuild(error)
@@ -352,6 +353,9 @@ class RocksManyTable(RocksTable):
         for key in changes.cleared:
             self._wipe(key)
         data, entries, partial = self._data, self._entries, self._partial
+        if not (data.is_based or entries or MISSING in changes.entries):
+            self._apply_first(changes)
+            return
         size = data.size
         unsaved = data.unsaved if data.is_based else None
         for key, user_key, entry in zip(changes.keys, changes.user_keys, changes.entries):
@@ -368,6 +372,16 @@ class RocksManyTable(RocksTable):
                 unsaved.setdefault(key, {})[user_key] = None
         data.size = size
         self._ends.clear()
+
+    def _apply_first(self, changes: TableChanges) -> None:
+        """Take over entries of which none is deleted, where there are no entries yet."""
+        entries = self._entries
+        for key, user_key, entry in zip(changes.keys, changes.user_keys, changes.entries):
+            mine = entries.get(key)
+            if mine is None:
+                mine = entries[key] = {}
+            mine[user_key] = entry
+        self._data.size = sum(map(len, entries.values()))
 
     def _sweep_row(
         self, raw: bytes, row: bytes, is_dead: Callable[[Entry], bool]
@@ -391,7 +405,7 @@ class RocksManyTable(RocksTable):
             for each in data.unsaved.get(key, {}) | data.dirty.get(key, {})
         ]
 
-    def _collect(self) -> list[tuple[Any, Any, Entry]]:
+    def _collect(self) -> Found:
         over, partial, start = self._entries, self._partial, len(self._prefix)
         found: dict[Any, dict[Any, Entry]] = {}
         for raw, row in self._rows():
@@ -406,12 +420,15 @@ class RocksManyTable(RocksTable):
             found[key] = found[key] | mine if key in found else mine
             if self._is_list and key not in self._data.ordered:
                 found[key] = self._sort(found[key])
-        return [
-            (key, user_key, entry)
-            for key, mine in found.items()
-            for user_key, entry in mine.items()
-            if entry is not MISSING
-        ]
+        keys: list[Any] = []
+        user_keys: list[Any] = []
+        entries: list[Entry] = []
+        for key, mine in found.items():
+            alive = _alive(mine)
+            keys += [key] * len(alive)
+            user_keys += alive
+            entries += alive.values()
+        return keys, user_keys, entries
 
     def _count_known(self) -> int:
         return sum(map(len, self._entries.values()))
@@ -425,9 +442,9 @@ class RocksManyTable(RocksTable):
 
     def rows_to_write(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield the rows to write to disk; the row None deletes."""
-        data = self._data
-        for key in self._find_changed():
-            mine, begin = self._entries[key], self._at(key)
+        data, keys = self._data, list(self._find_changed())
+        for key, begin in zip(keys, self._raws_of(keys)):
+            mine = self._entries[key]
             if key in data.spread:
                 touched: Iterable[Any] = data.unsaved.get(key, {}) | data.dirty.get(key, {})
                 if self._is_empty(key):

@@ -5,6 +5,9 @@
 the group is kept; then `rows_to_write` yields everything that must go there.  `dirty` and `cleared` are
 for the next commit to log, and are empty after it.
 
+The runtime tells which keys have records.  A table reads their rows in one call when it needs the first
+of them, and keeps them beside the overlay, as bytes, until they are used.
+
 If the disk cannot be read, `rebuild` puts the whole group into memory: the entries of its log, and over
 them those that the batch has read and written (`take_over`).  The method that met the damage goes on
 from there, and its caller notices nothing.
@@ -18,20 +21,25 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import attrs
 
 from pyflinklike._messages import shown_error
 from pyflinklike.backends.rocksdb.local_database import LocalDatabase
-from pyflinklike.errors import LocalStateError
+from pyflinklike.errors import LocalStateError, StateValueError
 from pyflinklike.state.current_key import TableKey
 from pyflinklike.state.table import MISSING, Entry, TableChanges, TableSpec
-from pyflinklike.types.frozen_keys import decode, encode
+from pyflinklike.types.frozen_keys import decode, decode_many, encode, encode_many
 
 Rebuild = Callable[[LocalStateError], None]
 """Reads the current group into memory from its log, or raises the error if that cannot be done."""
+
+Found = tuple[list[Any], list[Any], list[Entry]]
+"""The keys, user keys and entries of all entries of a table."""
 
 UNKNOWN: Any = object()
 """Stands for an entry that the overlay does not know."""
@@ -57,6 +65,27 @@ def load(row: bytes) -> Any:
     except Exception as error:
         msg = f"an entry on the worker's local disk must be readable, got {shown_error(error)}"
         raise LocalStateError(f"{msg}; it is rebuilt from the checkpoint") from error
+
+
+class ExpectedKeys:
+    """The keys of the records that come next in a key group, for all tables of the operator.
+
+    Args:
+        keys: The keys, in any order and any number of times.
+    """
+
+    def __init__(self, keys: Iterable[Any]) -> None:
+        self._keys = keys
+
+    @cached_property
+    def raws(self) -> dict[Any, bytes]:
+        """The bytes of each key, in the order of the bytes, in which RocksDB reads fastest."""
+        keys = list(dict.fromkeys(self._keys))
+        try:
+            raws = encode_many(keys, b"")
+        except StateValueError:
+            return {}  # whoever uses the guilty key raises this again
+        return dict(sorted(zip(keys, raws), key=itemgetter(1)))
 
 
 @attrs.define
@@ -115,6 +144,8 @@ class RocksTable:
         self._current = current
         self._opened = opened
         self._rebuild = rebuild
+        # The key of a record is not yet the key of an entry if entries are divided further.
+        self._is_expected = spec.namespace_type is None and not spec.per_group
         self.point_at(RocksTableData(), b"")
 
     def point_at(self, data: RocksTableData, prefix: bytes) -> None:
@@ -123,9 +154,20 @@ class RocksTable:
         self._entries = data.entries
         self._dirty = data.dirty
         self._prefix = prefix
+        self._expected: ExpectedKeys | None = None
+        self._raws: dict[Any, bytes] = {}
+        self._ahead: dict[Any, bytes | None] = {}
         self._row: Callable[[bytes], bytes | None] = self._opened().get if data.is_based else _none
         if data.is_based and data.is_dense:
             self._row = self._first_row
+
+    def expect(self, keys: ExpectedKeys) -> None:
+        """Read the rows of these keys in one call when the first of them is needed.
+
+        They wait beside the overlay, as bytes, so a key that is never used leaves no trace.
+        """
+        if self._is_expected and self._data.is_based and not self._data.is_dense:
+            self._expected = keys
 
     @property
     def data(self) -> RocksTableData:
@@ -141,7 +183,7 @@ class RocksTable:
         data.unsaved.clear()
         data.spread.clear()
         data.partial.clear()
-        data.size = len(self._collect())
+        data.size = len(self._collect()[0])
         self._row = _none
 
     def _put_under(self, rebuilt: RocksTableData) -> None:
@@ -150,7 +192,36 @@ class RocksTable:
 
     def _at(self, key: Any) -> bytes:
         """Return where the rows of a key begin on disk."""
-        return self._prefix + encode(key)
+        raw = self._raws.get(key)
+        return self._prefix + (encode(key) if raw is None else raw)
+
+    def _raws_of(self, keys: list[Any]) -> list[bytes]:
+        """Return where the rows of many keys begin on disk."""
+        prefix, raws = self._prefix, self._raws
+        try:
+            return [prefix + raws[key] for key in keys]
+        except KeyError:
+            return encode_many(keys, prefix)
+
+    def _row_of(self, key: Any) -> bytes | None:
+        """Return the row of a key that was not read yet, or None."""
+        row: bytes | None = self._ahead.pop(key, UNKNOWN)
+        if row is UNKNOWN and self._expected is not None:
+            self._read_expected(self._expected)
+            row = self._ahead.pop(key, UNKNOWN)
+        return self._row(self._at(key)) if row is UNKNOWN else row
+
+    def _read_expected(self, expected: ExpectedKeys) -> None:
+        """Read the rows of the expected keys, as far as they fit in memory."""
+        self._expected = None
+        raws = self._raws = expected.raws
+        known, ahead, prefix, room = self._entries, self._ahead, self._prefix, self.most_ahead
+        unknown = iter([key for key in raws if key not in known and key not in ahead])
+        get_many = self._opened().get_many
+        while room > 0 and (keys := list(islice(unknown, _CHUNK))):
+            rows = get_many([prefix + raws[key] for key in keys])
+            ahead.update(zip(keys, rows))
+            room -= sum(map(len, filter(None, rows))) + _ROW_OVERHEAD * len(rows)
 
     def _rows(self) -> Iterator[tuple[bytes, bytes]]:
         """Return all rows on disk."""
@@ -189,8 +260,8 @@ class RocksTable:
         """Delete an entry."""
         raise NotImplementedError
 
-    def _collect_checked(self) -> list[tuple[Any, Any, Entry]]:
-        """Return key, user key and entry of all entries, after checking their number."""
+    def _collect_checked(self) -> Found:
+        """Return all entries, after checking their number."""
         data = self._data
         try:
             found = self._collect()
@@ -198,27 +269,24 @@ class RocksTable:
             self._rebuild(error)
             return self._collect()
         # A compaction writes the log anew from these entries, so lost rows would be lost for ever.
-        if data.is_based and len(found) != data.size:
+        if data.is_based and len(found[0]) != data.size:
             msg = f"{self.spec.kind} {self.spec.name!r}: {data.size} entries were kept on the "
-            msg += f"worker's local disk, got {len(found)}; they are rebuilt from the checkpoint"
+            msg += f"worker's local disk, got {len(found[0])}; they are rebuilt from the checkpoint"
             self._rebuild(LocalStateError(msg))
             found = self._collect()
         return found
 
-    def _collect(self) -> list[tuple[Any, Any, Entry]]:
-        """Return key, user key and entry of all entries that can be found."""
+    def _collect(self) -> Found:
+        """Return all entries that can be found."""
         raise NotImplementedError
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
-        return iter(self._collect_checked())
+        # Every batch scans the timers, and most functions have none.
+        return zip(*self._collect_checked()) if self._data.size else iter(())
 
     def contents(self) -> TableChanges:
-        keys, user_keys, entries = (
-            zip(*self._collect_checked()) if self._data.size else ((), (), ())
-        )
-        return TableChanges(
-            self.spec, keys=list(keys), user_keys=list(user_keys), entries=list(entries)
-        )
+        keys, user_keys, entries = self._collect_checked() if self._data.size else ([], [], [])
+        return TableChanges(self.spec, keys=keys, user_keys=user_keys, entries=entries)
 
     def count(self) -> int:
         return self._data.size
@@ -282,9 +350,7 @@ class RocksTable:
         raise NotImplementedError
 
     def sweep_all(self, is_dead: Callable[[Entry], bool]) -> int:
-        dead = [
-            (key, user_key) for key, user_key, entry in self._collect_checked() if is_dead(entry)
-        ]
+        dead = [(key, user_key) for key, user_key, entry in self.scan() if is_dead(entry)]
         for key, user_key in dead:
             self._remove(key, user_key)
         return len(dead)
@@ -311,8 +377,11 @@ class RocksSingleTable(RocksTable):
         """Read the entry of a key that the overlay does not know."""
         if not self._data.is_based:
             return MISSING
+        # `_row_of` has this look-up, too; here it saves a call for almost every record.
+        row = self._ahead.pop(key, UNKNOWN)
         try:
-            row = self._row(self._prefix + encode(key))
+            if row is UNKNOWN:
+                row = self._row_of(key)
             entry = MISSING if row is None else load(row)
         except LocalStateError as error:
             self._rebuild(error)
@@ -383,12 +452,17 @@ class RocksSingleTable(RocksTable):
     def _overlaid(self) -> list[tuple[Any, Any]]:
         return [(key, None) for key in self._find_changed()]
 
-    def _collect(self) -> list[tuple[Any, Any, Entry]]:
-        mine, start = self._entries, len(self._prefix)
-        below = [(decode(raw, start)[0], row) for raw, row in self._rows()]
-        found = [(key, None, load(row)) for key, row in below if key not in mine]
-        found += [(key, None, entry) for key, entry in mine.items() if entry is not MISSING]
-        return found
+    def _collect(self) -> Found:
+        mine, below = self._entries, dict(self._rows())
+        rows = dict(zip(decode_many(list(below), len(self._prefix)), below.values()))
+        if mine:
+            rows = {key: row for key, row in rows.items() if key not in mine}
+        keys, entries = list(rows), list(map(load, rows.values()))
+        for key, entry in mine.items():
+            if entry is not MISSING:
+                keys.append(key)
+                entries.append(entry)
+        return keys, [None] * len(keys), entries
 
     def drain(self) -> TableChanges:
         data = self._data
@@ -405,6 +479,11 @@ class RocksSingleTable(RocksTable):
         if data.is_based:
             self._fetch(keys)
             data.unsaved.update(dict.fromkeys(keys))
+        elif data.size == len(entries) and not changes.cleared and MISSING not in changes.entries:
+            # A snapshot, or the first segment of a log: nothing there is deleted.
+            entries.update(zip(keys, changes.entries))
+            data.size = len(entries)
+            return
         size = data.size
         for key, entry in zip(keys, [MISSING] * len(changes.cleared) + changes.entries):
             size += (entries.get(key, MISSING) is MISSING) - (entry is MISSING)
@@ -414,13 +493,14 @@ class RocksSingleTable(RocksTable):
     def _fetch(self, keys: list[Any]) -> None:
         """Read the entries that are not in memory, in one call."""
         unknown = list(set(keys).difference(self._entries))
-        rows = self._opened().get_many([self._prefix + encode(key) for key in unknown])
+        rows = self._opened().get_many(encode_many(unknown, self._prefix))
         for key, row in zip(unknown, rows):
             self._entries[key] = MISSING if row is None else load(row)
 
     def rows_to_write(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield the rows to write to disk; the row None deletes."""
-        entries, prefix = self._entries, self._prefix
-        for key in self._find_changed():
-            entry = entries[key]
-            yield prefix + encode(key), None if entry is MISSING else dump(entry)
+        keys, dumps = list(self._find_changed()), pickle.dumps
+        raws = self._raws_of(keys)
+        entries = map(self._entries.__getitem__, keys)
+        rows = [None if entry is MISSING else dumps(entry, 5) for entry in entries]
+        return zip(raws, rows)

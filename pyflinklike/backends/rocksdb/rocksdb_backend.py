@@ -31,7 +31,7 @@ import io
 import logging
 import pickle
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import attrs
@@ -44,7 +44,7 @@ from pyflinklike.backends.rocksdb.local_database import (
     require_rocksdict,
 )
 from pyflinklike.backends.rocksdb.many_table import RocksTableOfAnyShape, new_table
-from pyflinklike.backends.rocksdb.rocks_tables import RocksTableData
+from pyflinklike.backends.rocksdb.rocks_tables import ExpectedKeys, RocksTableData
 from pyflinklike.backends.state_backend import KeyedBackend, StateBackend
 from pyflinklike.errors import (
     DeclarationError,
@@ -218,6 +218,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         self._paths = paths
         self._predefined = predefined
         self._forms: dict[str, str] = {}
+        self._names: dict[str, bytes] = {}
         self._database: LocalDatabase | None = None
         self._taken: set[int] = set()
         self._logged: Callable[[], Iterable[TableChanges]] | None = None
@@ -231,7 +232,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
 
     def new_table(self, spec: TableSpec) -> RocksTableOfAnyShape:
         """Create a table over rows."""
-        self._forms[spec.name] = _form_of(spec)
+        self._forms[spec.name], self._names[spec.name] = _form_of(spec), _name_of(spec.name)
         return new_table(spec, self.current, self._ensure_database, self._rebuild)
 
     def new_data(self, spec: TableSpec) -> RocksTableData:
@@ -240,7 +241,13 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
 
     def point(self, table: RocksTableOfAnyShape, index: int, data: RocksTableData) -> None:
         """Turn a table to its rows in a key group, and to the overlay on them."""
-        table.point_at(data, entries_at(index)[0] + _name_of(table.spec.name))
+        table.point_at(data, entries_at(index)[0] + self._names[table.spec.name])
+
+    def expect(self, keys: Sequence[Hashable]) -> None:
+        """Let each table read the rows of these keys together."""
+        expected = ExpectedKeys(keys)
+        for table in self._tables.values():
+            table.expect(expected)
 
     # Damage
 
@@ -310,8 +317,9 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         """
         index, tables = state.index, state.tables
         current = self._index, self._data
-        # Tables turn to the group of `state`, because `rows_to_write` looks at the group they are in.
-        self.enter(index, tables)
+        if index != self._index or tables is not self._data:
+            # Because `rows_to_write` looks at the group that the tables are in.
+            self.enter(index, tables)
         puts: dict[bytes, bytes | None] = {}
         for table in self._tables.values():
             puts.update(table.rows_to_write())

@@ -254,6 +254,12 @@ class BackendStateMachine(Comparison):
 
     # The life of a worker
 
+    @rule(expected=st.lists(keys, max_size=3))
+    def expect_records(self, expected: list[str]) -> None:
+        """Say which keys come next, whether or not they do."""
+        for replica in self.replicas:
+            replica.operator.backend.expect(expected)
+
     def _all(self, event: Callable[[Replica], None]) -> None:
         for replica in self.replicas:
             replica.operator.clock.processing_time = self.model.now
