@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rocksdb_tasks import MAP, NONCE, VALUE, contents, found, in_directory, kept, leave
 
 from pyflinklike._changelog.key_group_state import KeyGroupState
+from pyflinklike.backends.rocksdb.local_database import LocalDatabase
 from pyflinklike.errors import LocalStateError
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
@@ -280,10 +281,11 @@ class Unreadable:
 
 
 @settings(max_examples=max(60, settings().max_examples))
-@given(st.lists(STEPS, max_size=25), st.sampled_from([1, 128]))
-def test_states_are_dicts_whichever_keys_were_expected(steps, most_packed):
-    """Also if keys are cleared, swept or scanned unread, and if files are damaged."""
-    with tempfile.TemporaryDirectory() as path:
+@given(st.lists(STEPS, max_size=25), st.sampled_from([1, 128]), st.sampled_from([1, 8192]))
+def test_states_are_dicts_whichever_keys_were_expected(steps, most_packed, most_in_batch):
+    """Also if keys are cleared, swept or scanned unread, and if files are loaded or damaged."""
+    with tempfile.TemporaryDirectory() as path, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalDatabase, "most_in_batch", most_in_batch)
         modelled = Modelled(path, most_packed)
         try:
             for step in steps:

@@ -102,6 +102,25 @@ class Spread(StateBackend):
         return SpreadKeyedStateBackend(current, owner, (self.path,), PredefinedOptions.DEFAULT)
 
 
+class LoadedKeyedStateBackend(RocksDBKeyedStateBackend):
+    """Has RocksDB take in a file for each group that is new to it, however small."""
+
+    def _ensure_database(self):
+        database = super()._ensure_database()
+        database.most_in_batch = 1
+        return database
+
+
+@attrs.frozen
+class Loaded(StateBackend):
+    """Makes these."""
+
+    path: str
+
+    def create_keyed_state_backend(self, current, owner):
+        return LoadedKeyedStateBackend(current, owner, (self.path,), PredefinedOptions.DEFAULT)
+
+
 @pytest.fixture(scope="module")
 def scratch():
     """A directory of the module."""
@@ -152,6 +171,9 @@ TestAgreement.settings = HISTORIES
 
 TestSpreadAgreement = agreement_machine(HashMapStateBackend(), Spread(_MACHINES)).TestCase
 TestSpreadAgreement.settings = HISTORIES
+
+TestLoadedAgreement = agreement_machine(HashMapStateBackend(), Loaded(_MACHINES)).TestCase
+TestLoadedAgreement.settings = HISTORIES
 
 TestBackgroundAgreement = agreement_machine(in_directory(_MACHINES), background=True).TestCase
 TestBackgroundAgreement.settings = HISTORIES

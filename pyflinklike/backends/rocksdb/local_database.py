@@ -55,6 +55,9 @@ class LocalDatabase:
         SparkSetupError: The directory cannot be used.
     """
 
+    most_in_batch = 8192
+    """The number of rows from which on `replace` makes a file, which is synchronized with the disk."""
+
     def __init__(self, paths: tuple[str, ...], owner: str, options: Callable[[Any], Any]) -> None:
         self._rocksdict = require_rocksdict("EmbeddedRocksDBStateBackend")
         self._options = options
@@ -161,6 +164,66 @@ class LocalDatabase:
             self._db.write(batch, self._write_options)
         except Exception as error:
             raise self._make_error(error) from error
+
+    def replace(
+        self,
+        former: tuple[bytes, bytes],
+        puts: Mapping[bytes, bytes | None],
+        at: bytes,
+        row: bytes,
+    ) -> None:
+        """Put rows in the place of all rows of a range, and then the row that vouches for them.
+
+        Many rows become a sorted file, which RocksDB takes in whole: that costs a third of a write,
+        and nothing later, since no compaction touches rows that lie below all others.
+
+        After a crash in the middle there is no row `at`, whatever there is in the range.
+
+        Args:
+            former: The range that is emptied before.
+            puts: The value by key; None for no row.
+            at: The key of the row that says that the others are there.
+            row: The value of that row.
+
+        Raises:
+            LocalStateError: The disk cannot be read.
+            SparkSetupError: The disk cannot be written to.
+        """
+        rows = {key: value for key, value in puts.items() if value is not None}
+        if len(rows) < self.most_in_batch:
+            self.write({**rows, at: row}, former)
+            return
+        self._empty(former, at)
+        try:
+            self._ingest(rows)
+        except Exception as error:
+            raise self._make_error(error) from error
+        self.write({at: row})
+
+    def _empty(self, former: tuple[bytes, bytes], at: bytes) -> None:
+        """Delete the rows of a range and the row that vouches for them, if there are any."""
+        if self.get(at) is None and next(self.items(*former), None) is None:
+            return
+        self.write({at: None}, former)
+        try:
+            # The file goes to the disk at once.  A crash must not leave it beside the former row,
+            # which would vouch for it.  RocksDB would flush by itself, since the ranges overlap.
+            self._db.flush(True)
+        except Exception as error:
+            raise self._make_error(error) from error
+
+    def _ingest(self, rows: Mapping[bytes, bytes]) -> None:
+        """Put rows into a range that has none; they are on the disk then."""
+        rocksdict, file = self._rocksdict, self.path / "rows-to-take-in"
+        writer = rocksdict.SstFileWriter(self._options(rocksdict))
+        writer.open(str(file))
+        put = writer.__setitem__
+        for key in sorted(rows):
+            put(key, rows[key])
+        writer.finish()
+        options = rocksdict.IngestExternalFileOptions()
+        options.set_move_files(True)
+        self._db.ingest_external_file([str(file)], options)
 
     def close(self) -> None:
         """Write everything in memory to the disk, and release the directory.

@@ -4,7 +4,8 @@
 Each task of a query opens its own RocksDB, with all its key groups.  While a batch works on a key group,
 everything that it reads and writes is in memory.  When the batch is done with the group, a single write
 takes the disk from the former committed state to the new one, with the nonce.  So if a batch fails, the
-group is on disk as it was before, and its nonce says so.
+group is on disk as it was before, and its nonce says so.  A large group that was rebuilt from its log is
+not written row by row: RocksDB takes in a sorted file, and the row with the nonce is written behind it.
 
 Data that cannot be read from the disk is rebuilt from the log while the batch runs.  The directory is
 deleted, the current key group goes on in memory, and the other groups are rebuilt when they are needed.
@@ -309,7 +310,7 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         return not kept.size or self._forms.get(name) == kept.form
 
     def cache(self, state: KeyGroupState) -> None:
-        """Bring the disk to the committed state of a key group, in one write.
+        """Bring the disk to the committed state of a key group; the row with its nonce goes last.
 
         Raises:
             LocalStateError: The disk cannot be read; the group is not kept.
@@ -324,10 +325,13 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
         for table in self._tables.values():
             puts.update(table.rows_to_write())
         kept = {name: self._describe_table(name, data) for name, data in tables.items()}
-        puts[row_at(index)] = to_row(state, kept)
-        is_new = not any(data.is_based for data in tables.values())
-        # The same write deletes the rows of the group that an older run has left.
-        self._ensure_database().write(puts, entries_at(index) if is_new else None)
+        at, row = row_at(index), to_row(state, kept)
+        if any(data.is_based for data in tables.values()):
+            puts[at] = row
+            self._ensure_database().write(puts)
+        else:
+            # An older run may have left rows of the group.
+            self._ensure_database().replace(entries_at(index), puts, at, row)
         for name, each in kept.items():
             tables[name] = _data_of(each)
         self.enter(*current)
