@@ -23,7 +23,6 @@ import pickle
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -79,13 +78,12 @@ class ExpectedKeys:
 
     @cached_property
     def raws(self) -> dict[Any, bytes]:
-        """The bytes of each key, in the order of the bytes, in which RocksDB reads fastest."""
+        """The bytes of each key."""
         keys = list(dict.fromkeys(self._keys))
         try:
-            raws = encode_many(keys, b"")
+            return dict(zip(keys, encode_many(keys, b"")))
         except StateValueError:
             return {}  # whoever uses the guilty key raises this again
-        return dict(sorted(zip(keys, raws), key=itemgetter(1)))
 
 
 @attrs.define
@@ -166,7 +164,7 @@ class RocksTable:
 
         They wait beside the overlay, as bytes, so a key that is never used leaves no trace.
         """
-        if self._is_expected and self._data.is_based and not self._data.is_dense:
+        if self._is_expected and self._data.is_based:
             self._expected = keys
 
     @property
@@ -215,10 +213,13 @@ class RocksTable:
         """Read the rows of the expected keys, as far as they fit in memory."""
         self._expected = None
         raws = self._raws = expected.raws
+        if self._data.is_dense:
+            return  # `_first_row` reads all rows; the bytes of the keys serve it, too
         known, ahead, prefix, room = self._entries, self._ahead, self._prefix, self.most_ahead
-        unknown = iter([key for key in raws if key not in known and key not in ahead])
-        get_many = self._opened().get_many
-        while room > 0 and (keys := list(islice(unknown, _CHUNK))):
+        unknown = [key for key in raws if key not in known and key not in ahead]
+        # RocksDB reads faster in the order of its rows.
+        unread, get_many = iter(sorted(unknown, key=raws.__getitem__)), self._opened().get_many
+        while room > 0 and (keys := list(islice(unread, _CHUNK))):
             rows = get_many([prefix + raws[key] for key in keys])
             ahead.update(zip(keys, rows))
             room -= sum(map(len, filter(None, rows))) + _ROW_OVERHEAD * len(rows)
