@@ -112,7 +112,7 @@ def test_a_job_that_ships_nothing_ends_before_it_starts(shop):
     """One sentence instead of a stack trace of Spark that ends with `No module named`."""
     said = shop.sell("nothing", [], spark_pyspark_driver_python=str(shop.python))
     assert (
-        f"SparkSetupError: the workers need pyflinklike, and their Python, '{shop.cluster.python}'"
+        f"SparkSetupError: the workers need pyflinklike, got a Python without it, '{shop.cluster.python}'"
         in (said)
     )
 

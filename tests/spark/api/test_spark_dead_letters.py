@@ -92,6 +92,7 @@ def _sink(checkpoint, result):
 
 
 @pytest.mark.telling
+@pytest.mark.classic(reason="over Connect Spark tells the tasks of foreachBatch no batch")
 @passes_watermarks
 def test_a_stream_goes_on_without_the_records_and_timers_that_raise(spark, tmp_path):
     """Totals, timers and outputs are those of the other records; each that raised is one row."""
