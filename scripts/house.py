@@ -51,6 +51,7 @@ CORE: Mapping[str, tuple[tuple[str, ...], str]] = {
             "_deprecation",
             "_exports",
             "_messages",
+            "_private_directory",
             "_type_vars",
         ),
         "what a value, a key and a point in time are; how arguments are checked and messages show values",

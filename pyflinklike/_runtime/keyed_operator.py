@@ -184,15 +184,19 @@ class KeyedProcessOperator:
         with contextlib.suppress(PyflinklikeError):
             self.close()
 
-    def rest(self) -> None:
+    def rest(self, *, keeps_files: bool = False) -> None:
         """Release what belongs to the task; the function stays open for the next one.
+
+        Args:
+            keeps_files: Whether local files may stay open, because no other process needs them.
 
         Raises:
             SparkSetupError: The backend could not keep the working state on its local disk.
         """
         self.group.leave()
         self.end_task()
-        self.backend.release()
+        if not keeps_files:
+            self.backend.release()
 
     def end_task(self) -> None:
         """Forget the broadcast elements of this task: the next task gets other ones."""

@@ -40,6 +40,7 @@ class OperatorMetrics:
             keeps.
         dropped_entries: Entries of states in `drop_states` that left the log, older writes
             included.
+        kept_groups: Key groups that a keeper served; Spark's Python workers served the others.
     """
 
     records: int = 0
@@ -59,6 +60,7 @@ class OperatorMetrics:
     state_bytes: int = 0
     dead_letters: int = 0
     dropped_entries: int = 0
+    kept_groups: int = 0
     touched: set[Hashable] = attrs.field(factory=set, init=False)
     """The keys of this key group and others that `take` will add to `keys`."""
 

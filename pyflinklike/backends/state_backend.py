@@ -32,6 +32,10 @@ class StateBackend(WithoutJava, ABC):
                 name is used only by an operator of the same name.
         """
 
+    def shared_by(self, processes: int) -> StateBackend:
+        """Return the backend of each of some processes that share its memory; here it is the same."""
+        return self
+
     def __str__(self) -> str:
         return type(self).__name__
 

@@ -107,6 +107,7 @@ FROM_OPERATORS: Final = {
         "compactions": "Logs replaced by a snapshot",
         "dead_letters": "Records and timers that became dead letters",
         "dropped_entries": "Entries of states in `drop_states` that left the logs",
+        "kept_groups": "Key groups that a keeper served, not one of Spark's Python workers",
     }.items()
 }
 """The counters that add up the numbers of `OperatorMetrics`, by the names of these numbers."""

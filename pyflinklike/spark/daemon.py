@@ -39,6 +39,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyflinklike._messages import shown_error
+
 __all__ = ["main"]
 
 _PACKAGES = (
@@ -52,6 +54,7 @@ _OF_SPARK_4 = (
     "pyspark.sql.streaming.stateful_processor_util",
     "pyspark.sql.streaming.proto.StateMessage_pb2",
     "pyflinklike.spark._host.streaming_host",
+    "pyflinklike.spark._host.relay",
 )
 _OF_SPARK_3 = ("pyflinklike.spark._host.group_state_host",)
 _OURS = ("pyflinklike.spark._host.batch_host", "pyflinklike.spark._host.driver_pickle")
@@ -103,7 +106,7 @@ def _import(name: str) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever it is, workers can do without
-        _say(f"workers import {name} by themselves: {error!r}")
+        _say(f"workers import {name} by themselves: {shown_error(error)}")
 
 
 def _may_fork() -> bool:

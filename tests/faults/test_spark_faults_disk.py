@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from fault_ledger import batches_of, fill_disk, free_disk, golden, with_fault
-from fault_support import Place, backend_of, ledger, write
+from fault_support import Place, backend_of, end_keepers, ledger, write
 from pyspark.errors import StreamingQueryException
 from spark_support import until
 
@@ -93,6 +93,7 @@ def test_a_disk_that_became_read_only_is_a_clear_error(spark, tmp_path):
         rows = _rows(spark, place)
         place.feed(batches[0])
         _run(rows, place)
+        end_keepers(place.local)
         assert 0 == _mount("-o", "remount,ro", str(place.local)).returncode
         place.feed(batches[1])
         with pytest.raises(StreamingQueryException, match=f"{UNUSABLE}.*Read-only file system"):

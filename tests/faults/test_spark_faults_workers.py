@@ -20,8 +20,9 @@ def test_a_worker_killed_in_mid_batch_is_made_good_by_the_next_attempt(tmp_path)
     """Killed once, and then as often as Spark tries, on both backends: the sink holds every record once."""
     batches = batches_of(SEED, count=6)
     batches[1] = with_fault(batches[1], "kill:once:1")
-    # Two tasks die; one of them for the fourth time, which is the last that Spark allows.
-    batches[3] = with_fault(batches[3], "kill:seven:7")
+    # Two tasks die; one of them for the fourth time, which is the last that Spark allows.  Each
+    # attempt takes two kills: after its keeper the worker itself goes on.
+    batches[3] = with_fault(batches[3], "kill:fifteen:15")
     places = {name: Place(tmp_path / name) for name in ("heap", "rocksdb")}
     for place in places.values():
         place.feed(*batches)
@@ -37,7 +38,7 @@ def test_a_worker_killed_in_mid_batch_is_made_good_by_the_next_attempt(tmp_path)
     for place in places.values():
         assert golden(batches) == place.sunk()
         # More than one kill of the second kind was survived before that.
-        assert {"once.0", *(f"seven.{time}" for time in range(4))} <= {
+        assert {"once.0", *(f"fifteen.{time}" for time in range(8))} <= {
             marker.name for marker in place.markers.iterdir()
         }
         (error,) = map(json.loads, (place.root / "errors").read_text().splitlines())

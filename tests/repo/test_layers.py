@@ -386,7 +386,7 @@ for room in ("spark", "pyflink._spark", "state_processor", "windows", "joins", "
 """
 
 
-def test_what_pyspark_3_5_lacks_is_needed_by_three_modules_alone():
+def test_what_pyspark_3_5_lacks_is_needed_by_four_modules_alone():
     """Batches, of jobs too, run there: whatever else imports one of these would end them all."""
     pytest.importorskip("pyspark")
 
@@ -396,6 +396,7 @@ def test_what_pyspark_3_5_lacks_is_needed_by_three_modules_alone():
 
     assert [
         "pyflinklike.pyflink._spark.watermark_source",
+        "pyflinklike.spark._host.relay",
         "pyflinklike.spark._host.state_declaration",
         "pyflinklike.spark._host.streaming_host",
     ] == sorted(done.stdout.split())

@@ -47,6 +47,8 @@ COLUMNS = "columns.columnar_operator"
 TTL = "state.ttl_table"
 TASK = "spark._host.task"
 STREAM = "spark._host.streaming_host"
+KEEPER = "spark._host.keeper"
+RELAY = "spark._host.relay"
 WAKE = "spark._host.wake_up"
 PAYLOADS = "spark._wire.payloads"
 READERS = "spark._wire.record_readers"
@@ -514,8 +516,8 @@ BUGS = [
     _bug(
         "records come in the order of the shuffle",
         STREAM,
-        "packed = sorted(self._read_payloads(rows), key=lambda row: row[0])",
-        "packed = list(self._read_payloads(rows))",
+        "packed = sorted(self.translation.read_payloads(rows), key=lambda row: row[0])",
+        "packed = list(self.translation.read_payloads(rows))",
     ),
     _bug(
         "origins of two tasks are the same",
@@ -587,8 +589,8 @@ BUGS = [
     _bug(
         "rows of an older run are left on the disk",
         ROCKS,
-        "entries_at(index) if is_new else None",
-        "None",
+        "replace(entries_at(index), puts, at, row)",
+        "replace((at, at), puts, at, row)",
     ),
     _bug(
         "the disk is not asked what its entries are",
@@ -645,6 +647,100 @@ BUGS = [
         "        self._outputs.go_back(*self._marks)\n",
         "",
         "a batch puts out what its method returns, when it has returned",
+    ),
+    # Keepers
+    _bug(
+        "changes of a call are made again with the next one",
+        KEEPER,
+        "        self._changes = []\n        self._written.clear()",
+        "        self._written.clear()",
+    ),
+    _bug(
+        "changes of a call that failed are made with the next one",
+        KEEPER,
+        "        self._forget_changes()\n        send(self._connection, (FAILED",
+        "        send(self._connection, (FAILED",
+        "a call that fails ends the task, and its connection",
+    ),
+    _bug(
+        "a clear is not passed on",
+        KEEPER,
+        '        self.change("clear", variable)\n',
+        "",
+    ),
+    _bug(
+        "a registered timer is not passed on",
+        KEEPER,
+        '        self._line.change("registerTimer", None, time_ms)',
+        "        return",
+    ),
+    _bug(
+        "a deleted timer is not passed on",
+        KEEPER,
+        '        self._line.change("deleteTimer", None, time_ms)',
+        "        return",
+    ),
+    _bug(
+        "changes are made in another order",
+        RELAY,
+        "        for each in changes:\n",
+        "        for each in reversed(changes):\n",
+    ),
+    _bug(
+        "the changes of a task's last call are lost",
+        RELAY,
+        "        for each in changes:\n",
+        "        for each in changes[:-1]:\n",
+    ),
+    _bug(
+        "a call whose keeper is lost is not made again",
+        RELAY,
+        "            except KeeperLostError:\n                self._leave_keeper()\n",
+        "            except KeeperLostError:\n                self._leave_keeper()\n                return []\n",
+    ),
+    _bug(
+        "the processor does not know what the keeper has read",
+        RELAY,
+        "            each.recall(self._memory)\n",
+        "",
+    ),
+    _bug(
+        "the next call after a lost keeper goes to a keeper again",
+        RELAY,
+        "        if self._processor is None:\n            self._keeper = self._keeper or",
+        "        if True:\n            self._keeper = self._keeper or",
+    ),
+    _bug(
+        "processing time and watermark change places",
+        KEEPER,
+        "self._processing_time, self._watermark = processing_time, watermark",
+        "self._processing_time, self._watermark = watermark, processing_time",
+    ),
+    _bug(
+        "another owner's database stays open",
+        ROCKS,
+        "            self.release()\n            self._database = None\n",
+        "            pass\n",
+        "a simulated keeper serves one partition",
+    ),
+    _bug(
+        "a task that was cut off stays in its keeper",
+        KEEPER,
+        "            for each in self._tasks:\n                each.give_up()\n",
+        "            pass\n",
+        "the function is not closed; its group left the cache when the call began",
+    ),
+    _bug(
+        "results of a call get lost when its keeper is asked for a value",
+        KEEPER,
+        "        self._line.answer(results, self._tasks[0].memory())",
+        "        self._line.answer(results if not self._line._written else [], self._tasks[0].memory())",
+    ),
+    _bug(
+        "a key group without timers is called by its expiry as rows",
+        KEEPER,
+        '    if what == "timer":\n',
+        '    if what == "timer" and not content % 2:\n',
     ),
 ]
 """All bugs; a test holds that each can be planted."""

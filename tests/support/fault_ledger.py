@@ -145,8 +145,8 @@ class Ledger(KeyedProcessFunction):
                 os.kill(os.getpid(), signal.SIGKILL)
         elif kind == "executor":
             if _first(self.markers / name):
-                # Above the worker is the daemon that forks workers, above that the JVM.
-                os.kill(_parent_of(os.getppid()), signal.SIGKILL)
+                # The daemon that forks workers leads their group and that of keepers; above it is the JVM.
+                os.kill(_parent_of(os.getpgrp()), signal.SIGKILL)
         elif kind == "fill":
             if _first(self.markers / name):
                 fill_disk(Path(detail))

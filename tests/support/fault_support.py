@@ -12,13 +12,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fault_ledger import OUTPUT, Batch, Ledger
+from fault_ledger import OUTPUT, Batch, Ledger, await_that
 from fault_processors import Counting, hosted_by
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -38,6 +39,27 @@ _ARROW = pa.schema(
         ("fault", pa.string()),
     ]
 )
+
+
+def end_keepers(local: Path) -> None:
+    """Kill the keepers that have files open in a local directory, as the end of their executor does."""
+
+    def kill(process: Path) -> bool:
+        opened = {os.readlink(each) for each in (process / "fd").iterdir()}
+        if not any(each.startswith(f"{local}/") for each in opened):
+            return False
+        os.kill(int(process.name), signal.SIGKILL)
+        return True
+
+    def are_there() -> list[Path]:
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if kill(process):
+                    found.append(process)
+        return found
+
+    await_that(lambda: not are_there())
 
 
 class Place:

@@ -34,7 +34,7 @@ from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, Changes, Shape, TableChanges, TableSpec
 
-_DEFAULT_WARM_BYTES = 512 * 1024 * 1024
+_DEFAULT_WARM_BYTES = 2 * 1024**3
 
 
 @attrs.frozen
@@ -42,9 +42,10 @@ class HashMapStateBackend(StateBackend):
     """Working state in dicts, as Flink's HashMapStateBackend keeps it on the heap.
 
     Args:
-        max_warm_bytes: The most working state that each Python worker keeps between micro-batches,
-            in bytes.  If not all key groups fit, those that are used most often stay, and the others
-            are rebuilt when they get records.  A group counts with an upper bound of its weight, so
+        max_warm_bytes: The most working state that an executor keeps between micro-batches, in
+            bytes; each of its keepers has an equal share.  (On PySpark 3.5, and for a function with
+            accumulators, each Python worker may keep as much.)  If not all key groups fit, those
+            that are used most often stay, and the others are rebuilt when they get records.  A group counts with an upper bound of its weight, so
             that the limit holds whatever the entries are.  A batch that needs more than this still
             gets it while it runs.
 
@@ -68,6 +69,10 @@ class HashMapStateBackend(StateBackend):
     def create_keyed_state_backend(self, current: CurrentKey, owner: str) -> HeapKeyedStateBackend:
         """Create the tables of one operator instance."""
         return HeapKeyedStateBackend(current, owner, self.max_warm_bytes)
+
+    def shared_by(self, processes: int) -> HashMapStateBackend:
+        """Return the backend of each of some processes, which share `max_warm_bytes`."""
+        return HashMapStateBackend(self.max_warm_bytes // processes)
 
     def __str__(self) -> str:
         return "HashMapStateBackend"

@@ -26,7 +26,6 @@ import logging
 import os
 import re
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
@@ -37,6 +36,7 @@ from typing import Any
 import attrs
 
 from pyflinklike._checks import install
+from pyflinklike._private_directory import private_directory
 from pyflinklike.errors import LocalStateError, SparkSetupError
 
 _LOGGER = logging.getLogger("pyflinklike.backends")
@@ -99,6 +99,11 @@ class LocalDatabase:
     def is_open(self) -> bool:
         """Whether the database can be used: it was not closed, and has not failed."""
         return self._db is not None
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether its directory is still there: others may delete it while it is open."""
+        return self.path.exists()
 
     # Reading: if a row cannot be read, everything is deleted, because the log can rebuild it.
 
@@ -438,27 +443,10 @@ def _file_name(owner: str) -> str:
 
 
 def _private_root(path: Path) -> Path:
-    """Return the directory below a storage path that only this user can use; create it if needed."""
-    user = os.getuid() if hasattr(os, "getuid") else os.getlogin()
-    root = path / f"pyflinklike-{user}"
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        if not root.is_symlink() and not root.exists():
-            root.mkdir(mode=0o700, exist_ok=True)
-        found = root.lstat()
+        return private_directory(path)
     except OSError as error:
-        raise unusable(root, error) from error
-    # Rows are pickled, so another user who could write here could run code in this worker.
-    if hasattr(os, "getuid") and (
-        not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077
-    ):
-        msg = (
-            f"{str(root)!r} must be a directory that only this user can read and write, got mode "
-            f"{stat.filemode(found.st_mode)} and owner {found.st_uid}; remove it, or choose "
-            "another place with set_db_storage_paths()"
-        )
-        raise SparkSetupError(msg)
-    return root
+        raise unusable(path, error) from error
 
 
 def remove_stale(root: Path, mine: Path) -> None:

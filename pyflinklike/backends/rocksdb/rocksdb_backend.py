@@ -215,19 +215,33 @@ class RocksDBKeyedStateBackend(KeyedBackend[RocksTableOfAnyShape]):
     def __init__(
         self, current: CurrentKey, owner: str, paths: tuple[str, ...], predefined: PredefinedOptions
     ) -> None:
+        self._owner = owner
+        self._database: LocalDatabase | None = None
+        self._taken: set[int] = set()
         super().__init__(current, owner)
         self._paths = paths
         self._predefined = predefined
         self._forms: dict[str, str] = {}
         self._names: dict[str, bytes] = {}
-        self._database: LocalDatabase | None = None
-        self._taken: set[int] = set()
         self._logged: Callable[[], Iterable[TableChanges]] | None = None
 
     def _ensure_database(self) -> LocalDatabase:
         if self._database is None or not self._database.is_open:
             self._database = LocalDatabase(self._paths, self.owner, self._predefined.to_options)
         return self._database
+
+    @property
+    def owner(self) -> str:
+        """The operator whose state this is; another owner has another database."""
+        return self._owner
+
+    @owner.setter
+    def owner(self, owner: str) -> None:
+        if self._database is not None and (self._owner != owner or not self._database.is_in_place):
+            self.release()
+            self._database = None
+        self._owner = owner
+        self._taken.clear()
 
     # Tables
 

@@ -193,5 +193,9 @@ class CustomStateBackend(StateBackend):
         """Create the working state of the wrapped backend."""
         return self.j_custom_state_backend.create_keyed_state_backend(current, owner)
 
+    def shared_by(self, processes: int) -> StateBackend:
+        """Return the wrapped backend of each of some processes that share its memory."""
+        return self.j_custom_state_backend.shared_by(processes)
+
     def __str__(self) -> str:
         return f"CustomStateBackend({self.j_custom_state_backend})"

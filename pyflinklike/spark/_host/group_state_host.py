@@ -31,13 +31,8 @@ from pyflinklike._runtime.micro_batch import BatchResult
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._host.blob_map import LOG_VARIABLE, BlobMap
 from pyflinklike.spark._host.driver_pickle import PickledByDriver
-from pyflinklike.spark._host.task import (
-    RESULT_COLUMNS,
-    RESULT_SCHEMA,
-    KeyGroupTask,
-    Result,
-    close_late,
-)
+from pyflinklike.spark._host.task import KeyGroupTask, close_late
+from pyflinklike.spark._host.translations import RESULT_COLUMNS, RESULT_SCHEMA, Result
 from pyflinklike.spark._host.worker_errors import report_errors
 from pyflinklike.spark._plan.event_time import WATERMARK_MARK
 from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode

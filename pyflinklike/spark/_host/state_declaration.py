@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark import TaskContext, cloudpickle
@@ -31,10 +31,17 @@ class DeclaringProcessor(StatefulProcessor):
     Args:
         processor: Serves the key groups; it is pickled at once.
         variables: Names of the state variables that it declares, in its order.
+        relaying: The fields of `relay.Relaying`, if a keeper may serve the tasks.
     """
 
-    def __init__(self, processor: StatefulProcessor, variables: Sequence[str]) -> None:
+    def __init__(
+        self,
+        processor: StatefulProcessor,
+        variables: Sequence[str],
+        relaying: Mapping[str, Any] | None = None,
+    ) -> None:
         self._variables = tuple(variables)
+        self._relaying = relaying
         from pyflinklike.spark._host.driver_pickle import (
             PickledByDriver,  # not with the class: see above
         )
@@ -58,7 +65,12 @@ class DeclaringProcessor(StatefulProcessor):
             for name in self._variables:
                 handle.getMapState(name, *LOG_TYPES)
             return
-        self._processor = pickle.loads(self._pickled).value  # noqa: S301 - as Spark unpickled this
+        if self._relaying is None:
+            self._processor = pickle.loads(self._pickled).value  # noqa: S301 - as Spark unpickled this
+        else:
+            from pyflinklike.spark._host.relay import RelayProcessor
+
+            self._processor = RelayProcessor(self._pickled, self._variables, self._relaying)
         self._processor.init(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803

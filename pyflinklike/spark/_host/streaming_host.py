@@ -13,38 +13,26 @@ This module cannot be imported on PySpark 3.5, which has no `transformWithState`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from pyflinklike._runtime.micro_batch import BatchResult
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._host.blob_map import SparkLogStorage, log_variable
 from pyflinklike.spark._host.state_declaration import DeclaringProcessor
-from pyflinklike.spark._host.task import (
-    RESULT_COLUMNS,
-    RESULT_SCHEMA,
-    KeyGroupTask,
-    Result,
-    of_checkpoint,
-)
+from pyflinklike.spark._host.task import KeyGroupTask, of_checkpoint
+from pyflinklike.spark._host.translations import FRAMES, RESULT_SCHEMA
 from pyflinklike.spark._host.wake_up import replace_timer
 from pyflinklike.spark._host.worker_errors import report_errors
 from pyflinklike.spark._plan.operator_plan import Initial, Plan, TimeMode
 from pyflinklike.spark._wire.key_groups import is_registry_key, operator_index_of
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, is_home
-from pyflinklike.spark._wire.system_columns import (
-    BATCH_TIME,
-    KEY_GROUP,
-    with_batch_time,
-)
-
-_RESULT = SparkRow(*RESULT_COLUMNS)
+from pyflinklike.spark._wire.system_columns import KEY_GROUP, with_batch_time
 
 
 def serve_payloads(
@@ -64,23 +52,35 @@ def serve_payloads(
     from pyflinklike.spark._plan.requirements import check_protobuf
     from pyflinklike.spark._plan.session import (
         note_checkpoint_format,
+        note_daemon,
         prepare_session,
         reach_driver_worker,
+        slots_of,
     )
 
     spark = payloads.sparkSession
     check_protobuf()
     prepare_session(spark)
     note_checkpoint_format(spark)
+    note_daemon(spark)
     reach_driver_worker(spark)
     grouped: Any = with_batch_time(payloads).groupBy(KEY_GROUP)
+    kind: type[KeyGroupProcessor]
     if hasattr(grouped, "transformWithState"):
         transform, kind = grouped.transformWithState, KeyGroupProcessor
     else:
         transform, kind = grouped.transformWithStateInPandas, PandasKeyGroupProcessor
     processors = [kind(plan) for plan in plans]
     serving = processors[0] if len(processors) == 1 else SharingProcessor(processors)
-    processor = DeclaringProcessor(serving, [log_variable(each) for each in range(len(plans))])
+    variables = [log_variable(each) for each in range(len(plans))]
+    relaying = {
+        "plans": " ".join(each.plan_id for each in plans),
+        "slots": slots_of(spark),
+        "has_times": plans[0].time_mode is not TimeMode.NONE,
+        "takes_frames": kind is PandasKeyGroupProcessor,
+    }
+    is_kept = all(each.keeps_open for each in plans)
+    processor = DeclaringProcessor(serving, variables, relaying if is_kept else None)
     state = _initial_state(spark, initial)
     mode = plans[0].time_mode.value
     schema = RESULT_SCHEMA.ddl
@@ -124,16 +124,18 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Serve a key group that has data."""
         self._grouping_key = self._store.grouping_key = int(key[0])
-        packed = sorted(self._read_payloads(rows), key=lambda row: row[0])
+        packed = sorted(self.translation.read_payloads(rows), key=lambda row: row[0])
         batch_time = packed[0][1]
         payloads = [payload for _, _, payload in packed]
         if is_registry_key(key[0]):
             self._call_roll(payloads, batch_time)
-            return self._results([])
+            return self.translation.write_results([])
         self._set_time(timerValues, batch_time)
         if is_home(key[0]):
-            return self._results(self._call_home(payloads))
-        return self._results(self._serve(self._index_of(key), payloads, batch_time))
+            return self.translation.write_results(self._call_home(payloads))
+        return self.translation.write_results(
+            self._serve(self._index_of(key), payloads, batch_time)
+        )
 
     @report_errors
     def handleExpiredTimer(  # noqa: N802
@@ -146,13 +148,13 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
         self._grouping_key = self._store.grouping_key = int(key[0])
         self._set_time(timerValues, None)
         fired = int(expiredTimerInfo.getExpiryTimeInMs())
-        return self._results(self._serve(self._index_of(key), fired=fired))
+        return self.translation.write_results(self._serve(self._index_of(key), fired=fired))
 
     @report_errors
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Begin a key group with its part of a savepoint; only a first micro-batch calls this."""
         self._grouping_key = self._store.grouping_key = int(key[0])
-        for batch_time, payload in self._initial(initialState):
+        for batch_time, payload in self.translation.read_initial(initialState):
             if is_registry_key(int(key[0])):
                 self._call_roll([payload], batch_time)
                 continue
@@ -176,15 +178,6 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
             )
             raise SparkSetupError(msg)
 
-    def _read_payloads(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
-        return [(row["origin"], row[BATCH_TIME], row["payload"]) for row in rows]
-
-    def _initial(self, row: Any) -> list[tuple[int, bytes]]:
-        return [(row[BATCH_TIME], row["payload"])]
-
-    def _results(self, results: list[Result]) -> Iterator[Any]:
-        return iter([_RESULT(*result) for result in results])
-
     def _set_time(self, timer_values: Any, batch_time: int | None) -> None:
         if self._plan.time_mode is TimeMode.NONE:
             self._set_clock(batch_time or 0)
@@ -201,20 +194,7 @@ class KeyGroupProcessor(KeyGroupTask, StatefulProcessor):
 class PandasKeyGroupProcessor(KeyGroupProcessor):
     """Serves key groups through `transformWithStateInPandas`: Spark 4.0 has no row interface."""
 
-    def _read_payloads(self, rows: Iterable[Any]) -> list[tuple[int, int, bytes]]:
-        return [
-            (origin, int(time), payload)
-            for frame in rows
-            for origin, time, payload in zip(frame["origin"], frame[BATCH_TIME], frame["payload"])
-        ]
-
-    def _initial(self, row: Any) -> list[tuple[int, bytes]]:
-        return [(int(time), payload) for time, payload in zip(row[BATCH_TIME], row["payload"])]
-
-    def _results(self, results: list[Result]) -> Iterator[Any]:
-        import pandas as pd
-
-        yield pd.DataFrame.from_records(results, columns=RESULT_COLUMNS)
+    translation = FRAMES
 
 
 class SharingProcessor(StatefulProcessor):
@@ -226,6 +206,10 @@ class SharingProcessor(StatefulProcessor):
 
     def __init__(self, processors: Sequence[KeyGroupProcessor]) -> None:
         self._processors = tuple(processors)
+
+    def key_group_tasks(self) -> Sequence[KeyGroupTask]:
+        """Return the task of each operator."""
+        return self._processors
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables of all operators."""

@@ -25,12 +25,11 @@ import atexit
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 import attrs
-import pyarrow as pa
 from pyspark import TaskContext
 
 from pyflinklike import __version__
@@ -56,7 +55,8 @@ from pyflinklike._runtime.micro_batch import (
 )
 from pyflinklike.errors import PyflinklikeError, SparkSetupError
 from pyflinklike.spark._host.collector_freeze import freeze_imports, without_collection
-from pyflinklike.spark._host.observed_metrics import COUNTED_FIELDS, make_count_cells
+from pyflinklike.spark._host.observed_metrics import make_count_cells
+from pyflinklike.spark._host.translations import ROWS, Result, Translation
 from pyflinklike.spark._host.wake_up import find_timer_scheduling
 from pyflinklike.spark._host.worker_errors import report_errors
 from pyflinklike.spark._plan.operator_plan import Plan
@@ -68,7 +68,6 @@ from pyflinklike.spark._wire.payloads import (
     reassigned_watermarks_in,
     to_payload,
 )
-from pyflinklike.spark._wire.schema import WireSchema
 from pyflinklike.spark._wire.stage_records import (
     REASSIGNED_WATERMARKS,
     Address,
@@ -81,13 +80,6 @@ from pyflinklike.spark._wire.stage_records import (
 from pyflinklike.spark._wire.system_columns import watermark_of
 from pyflinklike.types.pickled_type import pickle_allowed
 
-RESULT_SCHEMA = WireSchema(
-    pa.schema([("output", pa.int32()), ("payload", pa.binary()), *COUNTED_FIELDS])
-)
-"""The rows that the state operator of a stream emits."""
-RESULT_COLUMNS = tuple(RESULT_SCHEMA.arrow.names)
-Result = tuple[Any, ...]
-
 
 class KeyGroupTask:
     """Serves the key groups of one task.
@@ -98,6 +90,12 @@ class KeyGroupTask:
 
     _sees_its_end: ClassVar[bool] = True
     """Whether `close` is called before the task is committed."""
+    is_kept = False
+    """Whether a keeper runs the task, so that no other process needs its local files."""
+    shares = 1
+    """The number of processes that share the memory for working state."""
+    translation: Translation = ROWS
+    """The translation of Spark's rows and results."""
     _store: LogStorage
     """The storage of the grouping key of Spark's present call."""
 
@@ -122,7 +120,7 @@ class KeyGroupTask:
             # All key groups are served and nothing is committed yet, so a failure fails the task.
             operator.check_letters()
             if self._run is not None:
-                operator.rest()
+                operator.rest(keeps_files=self.is_kept)
         except BaseException:
             operator.abandon()
             raise
@@ -207,16 +205,29 @@ class KeyGroupTask:
 
     def know_as(self, other: KeyGroupTask) -> None:
         """Take over the watermark that another operator of the task read from their common home."""
-        self._home, self._former_watermark = other._home, other._former_watermark
-        self._reassigned_watermarks = other._reassigned_watermarks
+        self.recall(other.memory())
+
+    def key_group_tasks(self) -> Sequence[KeyGroupTask]:
+        """Return the task of each operator; here it is one."""
+        return (self,)
+
+    def memory(self) -> Any:
+        """Return what the task has read from its home, for another process that goes on with it."""
+        return self._home, self._former_watermark, self._reassigned_watermarks
+
+    def recall(self, memory: Any) -> None:
+        """Take over the `memory` of the process that has begun the task; None if it had no call."""
+        if memory is not None:
+            self._home, self._former_watermark, self._reassigned_watermarks = memory
 
     def _ensure_operator(self) -> KeyedProcessOperator:
         if self._operator is None:
             freeze_imports()
             plan, context = self._plan, TaskContext.get()
+            plan = attrs.evolve(plan, state_backend=plan.state_backend.shared_by(self.shares))
             task = task_of(plan, context, self._grouping_key)
             owner = f"{plan.plan_id}/{task.index}"
-            self._run = _query_run(context, plan.plan_id) if plan.keeps_open else None
+            self._run = run_of_query(context, plan.plan_id) if plan.keeps_open else None
             waiting = OPEN_FUNCTIONS.take(self._run, task) if self._run else None
             if waiting is not None:
                 waiting.resume(task, owner)
@@ -269,6 +280,7 @@ class KeyGroupTask:
                 served_at=served_at,
             )
             self._wake(served, fired)
+            operator.metrics.kept_groups += self.is_kept
             results = [*self._encode_outputs(operator), *pass_on(passing)]
             if not self._sees_its_end:
                 operator.check_letters()
@@ -440,7 +452,7 @@ class QueryRun(NamedTuple):
     plan: str
 
 
-def _query_run(context: TaskContext | None, plan: str) -> QueryRun | None:
+def run_of_query(context: TaskContext | None, plan: str) -> QueryRun | None:
     """Return the run to which a task belongs, or None if its worker does not live on.
 
     Args:
@@ -480,6 +492,10 @@ class OpenFunctions:
         operators = {key[0].plan for key in self._waiting if key[0].run == run.run}
         while len(self._waiting) > max(MAX_OPEN, len(operators)):
             close_late(self._waiting.popitem(last=False)[1])
+
+    def forget(self) -> None:
+        """Forget all waiting operators, which belong to the process that this one was forked from."""
+        self._waiting.clear()
 
     def close_all(self) -> None:
         """Close all waiting operators."""

@@ -18,6 +18,7 @@ import atexit
 import functools
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -132,6 +133,26 @@ def _note_format() -> None:
         'Spark keeps no checksums; call spark.conf.set("%s", "2") before the first start, or "1" '
         "to keep the first without this note; an existing checkpoint keeps its format",
         _FORMAT,
+    )
+
+
+_DAEMON = "spark.python.daemon.module"
+
+
+def note_daemon(spark: SparkSession) -> None:
+    """Write to the log, once, what a daemon of workers that has imported everything would give."""
+    context = _context_of(spark)
+    if context is not None and not context.getConf().contains(_DAEMON):
+        _note_daemon()
+
+
+@functools.cache
+def _note_daemon() -> None:
+    _log.info(
+        "Python workers start sooner and share the memory of imported packages if the session is "
+        "built with %s=pyflinklike.spark.daemon, got Spark's own daemon; the package must be "
+        "installed on the nodes (docs/reference/spark-settings.md)",
+        _DAEMON,
     )
 
 
@@ -298,6 +319,19 @@ def reach_driver_worker(spark: SparkSession) -> None:
     link_python(python, shipped)
     if python != sys.executable:
         check_python(python, context.environment)
+
+
+def slots_of(spark: SparkSession) -> int:
+    """Return how many tasks an executor runs at once; 0 if only the executor knows."""
+    context = _context_of(spark)
+    if context is None:
+        return 0
+    local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", str(context.master))
+    if local is not None:
+        return os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
+    cores = context.getConf().get("spark.executor.cores", "0") or "0"
+    each = context.getConf().get("spark.task.cpus", "1") or "1"
+    return int(cores) // int(each) if cores.isdigit() and each.isdigit() and int(each) else 0
 
 
 def _context_of(spark: SparkSession) -> SparkContext | None:

@@ -14,8 +14,10 @@ from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._plan import session as settings
 from pyflinklike.spark._plan.session import (
     note_checkpoint_format,
+    note_daemon,
     partitions_of,
     prepare_session,
+    slots_of,
 )
 
 PACKAGE = "org.apache.spark.sql.execution.streaming.state"
@@ -150,3 +152,36 @@ def test_a_checkpoint_format_that_was_chosen_or_is_hidden_is_not_spoken_of(noted
     note_checkpoint_format(chosen)
 
     assert [] == noted.records
+
+
+@pytest.mark.parametrize("daemon", [None, "pyflinklike.spark.daemon"])
+def test_a_session_with_sparks_own_daemon_is_told_once(caplog, daemon):
+    """And one that names a daemon is not."""
+    settings._note_daemon.cache_clear()
+    caplog.set_level("INFO", logger="pyflinklike.spark")
+    conf = {} if daemon is None else {"spark.python.daemon.module": daemon}
+    context = SimpleNamespace(getConf=lambda: SimpleNamespace(contains=conf.__contains__))
+    spark = SimpleNamespace(sparkContext=context)
+
+    note_daemon(spark)
+    note_daemon(spark)
+
+    told = [each for each in caplog.records if "pyflinklike.spark.daemon" in each.getMessage()]
+    assert len(told) == (daemon is None)
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "slots"),
+    [
+        ("local", {}, 1),
+        ("local[3]", {}, 3),
+        ("local[4,2]", {}, 4),
+        ("spark://host:7077", {"spark.executor.cores": "6", "spark.task.cpus": "2"}, 3),
+        ("yarn", {}, 0),
+    ],
+)
+def test_slots_of_an_executor(master, conf, slots):
+    """They are known for a local master, and if the session names an executor's cores."""
+    context = SimpleNamespace(master=master, getConf=lambda: SimpleNamespace(get=conf.get))
+
+    assert slots == slots_of(SimpleNamespace(sparkContext=context))

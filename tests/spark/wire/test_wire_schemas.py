@@ -9,7 +9,7 @@ import pytest
 from pyflinklike.pyflink._spark import stage_outputs
 from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
 from pyflinklike.pyflink._spark.watermark_feed import MARKED_SCHEMA
-from pyflinklike.spark._host.task import RESULT_COLUMNS, RESULT_SCHEMA
+from pyflinklike.spark._host.translations import RESULT_COLUMNS, RESULT_SCHEMA
 from pyflinklike.spark._wire.payloads import INITIAL_SCHEMA, PACKED_SCHEMA
 
 # Plans and checkpoints of running queries have these columns: a text that changes is a defect.

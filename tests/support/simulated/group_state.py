@@ -22,7 +22,7 @@ from pyspark.sql.streaming.state import GroupState
 
 from pyflinklike.spark._host.blob_map import LOG_VARIABLE
 from pyflinklike.spark._host.group_state_host import TIMEOUTS, GroupStateTask
-from pyflinklike.spark._host.task import Result
+from pyflinklike.spark._host.translations import Result
 from pyflinklike.spark._plan.operator_plan import Plan, TimeMode
 from simulated.state_store import LoadedStore
 

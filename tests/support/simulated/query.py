@@ -357,7 +357,10 @@ class Query:
                 f"{task.name} attempt {number} {fate.kind} at {fate.point} "
                 f"on executor {executor.number} worker {worker.number}"
             )
-        return Attempt(task, number, executor, worker, self._stores, fate)
+        keeper = self._cluster.keeper_fate(choices)
+        if keeper is not None and keeper.call:
+            self.note(f"{task.name} attempt {number}: its keeper {keeper.kind} at {keeper.call}")
+        return Attempt(task, number, executor, worker, self._stores, fate, keeper)
 
     def _end(self, attempt: Attempt, choices: Choices) -> Attempt | None:
         """Look at an attempt that has ended or stands still; return it if it succeeded."""

@@ -32,6 +32,7 @@ from pyflinklike.backends.heap import heap_backend
 from pyflinklike.backends.heap.heap_backend import WarmGroups
 from pyflinklike.backends.rocksdb import local_database
 from pyflinklike.spark._host import task as host_task
+from pyflinklike.spark._host.blob_map import log_variable
 from pyflinklike.spark._host.group_state_host import FIRST_INITIAL, GroupStateTask
 from pyflinklike.spark._host.task import OpenFunctions
 from pyflinklike.spark._plan.operator_plan import TimeMode
@@ -48,6 +49,7 @@ if HAS_TRANSFORM_WITH_STATE:  # else there is the host of PySpark 3.5 alone
         PandasKeyGroupProcessor,
         SharingProcessor,
     )
+    from simulated.keepers import KEEPER_KINDS, Connection, KeeperFate
 
 __all__ = [
     "ASK",
@@ -130,6 +132,8 @@ class Executor:
         self.folder = folder
         self.workers: list[Worker] = []
         self.stores: dict[tuple[int, int], LoadedStore] = {}
+        self.keepers: dict[tuple[int, int], Worker] = {}
+        """The process-wide state of each keeper, by operator and partition."""
         self.is_alive = True
 
     def store(self, operator: int, partition: int) -> LoadedStore:
@@ -138,6 +142,18 @@ class Executor:
         if key not in self.stores:
             self.stores[key] = LoadedStore(operator, partition)
         return self.stores[key]
+
+    def keeper(self, operator: int, partition: int) -> Worker:
+        """Return the process of the keeper of a partition, which is forked if there is none."""
+        return self.keepers.setdefault((operator, partition), Worker(self, -1))
+
+    def end_keepers(self) -> None:
+        """End all keepers, with the executor."""
+        for each in self.keepers.values():
+            each.swap()
+            host_task.OPEN_FUNCTIONS.close_all()
+            each.swap()
+        self.keepers.clear()
 
     def end_worker(self, worker: Worker) -> None:
         """End a Python worker."""
@@ -166,6 +182,8 @@ class Cluster:
         # In production a partition mostly stays where it is: its worker has the key groups warm.  Only
         # then does it show what a worker keeps wrongly while others go on with the group.
         self._strays = choices.one_of("partitions stray", (1.0, 0.25, 0.05))
+        self._has_keepers = choices.happens("keepers", 0.6)
+        self._keepers_fail = choices.one_of("keepers fail", (0.1, 0.02, 0.3))
         for _ in range(choices.integer("executors", 1, 3)):
             self.add()
 
@@ -181,6 +199,7 @@ class Cluster:
         executor.is_alive = False
         executor.stores.clear()
         executor.workers.clear()
+        executor.end_keepers()
         if executor in self.executors:
             self.executors.remove(executor)
         if not self.executors:
@@ -223,6 +242,16 @@ class Cluster:
         worker = self._worker(executor, choices, (operator, partition), does_stray=does_stray)
         worker.served.add((operator, partition))
         return executor, worker
+
+    def keeper_fate(self, choices: Choices) -> KeeperFate | None:
+        """Decide what becomes of the keeper of an attempt; None where there are no keepers."""
+        if not self._has_keepers:
+            return None
+        if not choices.happens("keeper fails", self._keepers_fail):
+            return KeeperFate()
+        return KeeperFate(
+            choices.one_of("keeper", KEEPER_KINDS), choices.integer("keeper's call", 1, 12)
+        )
 
     def _worker(
         self, executor: Executor, choices: Choices, store: tuple[int, int], *, does_stray: bool
@@ -384,6 +413,7 @@ class Attempt:
         worker: In which Python worker.
         stores: The state stores.
         fate: What becomes of it.
+        keeper: What becomes of its keeper; None if the worker serves the key groups.
     """
 
     def __init__(
@@ -394,6 +424,7 @@ class Attempt:
         worker: Worker,
         stores: StateStores,
         fate: Fate,
+        keeper: KeeperFate | None = None,
     ) -> None:
         self.task = task
         self.number = number
@@ -415,6 +446,13 @@ class Attempt:
         self._greenlet: Any = None
         self._budget = 0
         self._is_inside = False
+        self._process = worker
+        """The process whose code runs: the worker, or its keeper."""
+        self._keeper_fate = keeper
+        self._connection: Connection | None = None
+        self._paused: Any = None
+        self._is_killed = False
+        self._kill_kind = ""
         # From now on, so that no other attempt of the partition comes to the executor.
         self._store = executor.store(task.operator, task.partition)
         self._store.is_held = True
@@ -447,13 +485,16 @@ class Attempt:
             self._greenlet = greenlet.greenlet(self._work)
         self._budget = points
         self._outside = greenlet.getcurrent()
-        self._greenlet.switch()
+        paused, self._paused = self._paused or self._greenlet, None
+        paused.switch()
 
     def kill(self) -> None:
         """End the process of an attempt that stands still."""
         if self._greenlet is not None and not self.has_ended:
             self._outside = greenlet.getcurrent()
-            self._greenlet.throw(Killed)
+            paused, self._paused = self._paused or self._greenlet, None
+            self._is_killed = True
+            paused.throw(Killed)
         elif not self.has_ended:
             self.error = Killed()
             self._stores.abort(self._store)
@@ -462,12 +503,14 @@ class Attempt:
         was_inside = self._is_inside
         if was_inside:
             self._leave()
+        # It may be the greenlet of the keeper.
+        self._paused = greenlet.getcurrent()
         try:
             self._outside.switch()
         except Killed:
             if was_inside:
                 self._enter()
-            self._keep_disk()
+            self._die()
             raise
         if was_inside:
             self._enter()
@@ -489,7 +532,9 @@ class Attempt:
             if kind == "fails":
                 raise InjectedError(self.name)
             if kind in ("worker dies", "executor dies"):
-                self._keep_disk()
+                self._is_killed = kind == "executor dies" or self._process is self.worker
+                self._kill_kind = kind
+                self._die()
                 raise Killed(kind)
             if kind == "stalls":
                 self._budget = 0
@@ -497,6 +542,21 @@ class Attempt:
             self._budget -= 1
             if self._budget < 0:
                 self._pause()
+
+    def _die(self) -> None:
+        """Note what a process leaves behind that is killed now."""
+        self.keep_disk()
+        if self._process is not self.worker and self._connection is not None:
+            self._connection.is_dead = True
+
+    def raise_if_killed(self) -> None:
+        """Raise for the worker, too, if it is killed with its keeper.
+
+        Raises:
+            Killed: It is.
+        """
+        if self._is_killed:
+            raise Killed(self._kill_kind)
 
     def _ask(self) -> None:
         self.point(ASK)
@@ -521,9 +581,11 @@ class Attempt:
             rows = self._serve(store)
             outputs = self.task.finish(rows)
         except Killed:
-            self._lose_memory()
+            self._close_connection()
+            self.lose_memory()
             raise
         finally:
+            self._close_connection()
             self._leave()
         self.is_python_done = True
         self.point(COMMIT)
@@ -537,7 +599,8 @@ class Attempt:
         shipped = pickle.loads(task.plan)  # of this very process
         if isinstance(shipped, GroupStatePlan):
             return _without_empty(self._serve_groups(shipped.make_task(), store))
-        processor = _processor_of(shipped, pandas=task.pandas)
+        is_relayed = self._keeper_fate is not None
+        processor = self._relay(shipped) if is_relayed else self._make_processor()
         handle: Any = _Handle(self, store)
         processor.init(handle)
         results: list[Any] = []
@@ -594,30 +657,82 @@ class Attempt:
 
     # The worker
 
+    @contextmanager
+    def inside(self, process: Worker) -> Iterator[None]:
+        """Let code run in another process, whose process-wide state is then in place."""
+        former, self._process = self._process, process
+        former.swap()
+        process.swap()
+        try:
+            yield
+        finally:
+            process.swap()
+            former.swap()
+            self._process = former
+
+    def _close_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _reach(self, *_: Any) -> Any:
+        """Connect to the keeper, as `reach_keeper` does."""
+        fate, task = self._keeper_fate, self.task
+        if fate is None or fate.kind == "is silent":
+            return None
+        at = task.operator, task.partition
+        self._connection = Connection(
+            self,
+            self.executor.keeper(*at),
+            self._make_processor,
+            fate,
+            lambda: self.executor.keepers.pop(at, None),
+        )
+        return self._connection
+
+    def _make_processor(self) -> Any:
+        return _processor_of(pickle.loads(self.task.plan), pandas=self.task.pandas)
+
+    def _relay(self, shipped: Any) -> Any:
+        """Make the processor that lets the keeper serve."""
+        from pyflinklike.spark._host.relay import RelayProcessor
+
+        relaying = {
+            "plans": "simulated",
+            "slots": 1,
+            "has_times": self.task.mode is not TimeMode.NONE,
+            "takes_frames": self.task.pandas,
+        }
+        operators = len(shipped) if isinstance(shipped, tuple) else 1
+        variables = [log_variable(each) for each in range(operators)]
+        pickled = pickle.dumps(_Shipped(self.task.plan, self.task.pandas))
+        return RelayProcessor(pickled, variables, relaying, self._reach)
+
     def _enter(self) -> None:
-        self.worker.swap()
+        self._process.swap()
         self._is_inside = True
         Service.ask = self._ask
         os.environ["SPARK_LOCAL_DIRS"] = self.executor.folder
         TaskContext._taskContext = self._context  # type: ignore[assignment]
 
     def _leave(self) -> None:
-        self.worker.swap()
+        self._process.swap()
         self._is_inside = False
         Service.ask = _answer
         TaskContext._taskContext = None
 
-    def _keep_disk(self) -> None:
+    def keep_disk(self) -> None:
         """Copy the local files of a process that is about to be killed."""
         if not self._is_inside:
             return
+        kept = {path for path, _ in self._disk}
         for path in self.worker.open_folders():
-            if path.exists():
+            if path.exists() and path not in kept:
                 copy = path.with_name(f"{path.name}.as-killed")
                 shutil.copytree(path, copy)
                 self._disk.append((path, copy))
 
-    def _lose_memory(self) -> None:
+    def lose_memory(self) -> None:
         """Undo what the code wrote to the local disk on its way out: a killed process cannot."""
         for path, copy in self._disk:
             shutil.rmtree(path, ignore_errors=True)
@@ -630,6 +745,18 @@ def _processor_of(shipped: Any, *, pandas: bool) -> Any:
     if isinstance(shipped, tuple):
         return SharingProcessor([kind(each) for each in shipped])
     return kind(shipped)
+
+
+@attrs.frozen
+class _Shipped:
+    """What Spark's pickle of a processor opens to."""
+
+    plan: bytes
+    pandas: bool
+
+    @property
+    def value(self) -> Any:
+        return _processor_of(pickle.loads(self.plan), pandas=self.pandas)
 
 
 def _without_empty(results: Iterable[Any]) -> list[tuple[int, bytes]]:
