@@ -82,10 +82,17 @@ class Soak:
         traffic: The records.
         schedule: Of faults and measurements.
         memory: Of the JVM, such as "1g".
+        slots: The number of tasks at a time, and of partitions.
     """
 
     def __init__(
-        self, root: Path, backend: str, traffic: Traffic, schedule: Schedule, memory: str
+        self,
+        root: Path,
+        backend: str,
+        traffic: Traffic,
+        schedule: Schedule,
+        memory: str,
+        slots: int,
     ) -> None:
         self.place, self.notes = Place(root), Notes(root / "soak.jsonl")
         self.backend, self.traffic, self.schedule = backend, traffic, schedule
@@ -99,7 +106,8 @@ class Soak:
         self._settings = {
             **SPARK_SETTINGS,
             # A worker that is killed fails a task, which is tried again.
-            "spark.master": "local[2,8]",
+            "spark.master": f"local[{slots},8]",
+            "spark.sql.shuffle.partitions": str(slots),
             "spark.driver.memory": memory,
             # All of the heap at once: what grows then is beside it.
             "spark.driver.extraJavaOptions": (
@@ -380,11 +388,14 @@ def main() -> int:
     parser.add_argument("--keys", type=int, default=100_000 if few else 2_000_000, help="at a time")
     parser.add_argument("--records", type=int, default=0, help="of a micro-batch (keys / 10)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--workers", type=int, default=40, help="that are killed, about (40)")
+    parser.add_argument(
+        "--workers", type=int, default=40, help="or keepers that are killed, about (40)"
+    )
     parser.add_argument("--drivers", type=int, default=8, help="that are killed or stopped (8)")
     parser.add_argument(
         "--trigger", type=float, default=0, help="seconds between micro-batches (0)"
     )
+    parser.add_argument("--slots", type=int, default=2, help="of the session, and partitions (2)")
     parser.add_argument("--memory", default="1g" if few else "4g", help="of the JVM")
     parser.add_argument("--into", type=Path, default=Path("build/soak"), help="a new folder")
     parser.add_argument("--judge", type=Path, help="only judge a folder again, that of a backend")
@@ -408,7 +419,7 @@ def main() -> int:
         if folder.exists():
             parser.error(f"--into must be a folder without a soak, got {folder}; give another")
         schedule = Schedule.of(options.hours, options.workers, options.drivers, options.trigger)
-        Soak(folder, backend, traffic, schedule, options.memory).run()
+        Soak(folder, backend, traffic, schedule, options.memory, options.slots).run()
         good &= judge(folder, options.hours)
     return not good
 
