@@ -262,7 +262,7 @@ def print_state(checkpoint: Path, backend: str) -> None:
     """Print where the state is."""
     files = [path for path in (checkpoint / "state").rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files) / 2**20
-    print(f"  state   working copy: {backend}, in the memory of Spark's Python workers")
+    print(f"  state   working copy: {backend}, in the memory of keepers beside Spark's workers")
     print(f"          durable: Spark's state store, {size:.1f} MiB in {len(files)} files under")
     print(f"          {checkpoint / 'state'} (removed when the demo ends)")
 
