@@ -222,7 +222,7 @@ class ChangesConformance(ConformanceTests):
 
     @of_each_shape
     def test_expecting_keys_is_no_change(self, one: Instance, spec: TableSpec) -> None:
-        """Entries under expected keys, used or not, are as if nobody had expected them."""
+        """Expected keys change no entry, whether calls use them or not."""
         one.fill(spec, "a", "b", "c")
         one.drain()
         one.backend.expect(["a", "b", "a", "absent", "c"])

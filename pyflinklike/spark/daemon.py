@@ -18,8 +18,8 @@ another thread holds at that moment stays locked in the child.  The rules here:
   starts others when they are needed.  The one that frees memory for jemalloc, which PyArrow brings with
   it, stays in the parent; jemalloc holds its locks during a fork, and the child goes on without it
   (https://github.com/jemalloc/jemalloc/blob/dev/src/background_thread.c).  A first fork that does
-  nothing shows which other threads there are.  If there is one, or nobody can tell, the plain daemon
-  runs.
+  nothing shows which other threads there are.  If there is one, or if that cannot be found out, the
+  plain daemon runs.
 * No two workers draw the same random numbers.  Python seeds its own generator again behind a fork,
   NumPy does not.
 * Nothing is printed to the standard output: the JVM reads the daemon's port there.

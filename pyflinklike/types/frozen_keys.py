@@ -144,7 +144,7 @@ def decode(data: bytes, at: int) -> tuple[Any, int]:
 
 
 def decode_many(raws: Sequence[bytes], at: int) -> list[Any]:
-    """Return the frozen keys whose bytes begin at `at`, each of which goes on to its end.
+    """Return the frozen keys whose bytes go from `at` to the end.
 
     Raises:
         CorruptStateError: `encode` did not write these bytes.

@@ -218,7 +218,7 @@ class LocalDatabase:
             raise self._make_error(error) from error
 
     def _ingest(self, rows: Mapping[bytes, bytes]) -> None:
-        """Put rows into a range that has none; they are on the disk then."""
+        """Put rows into an empty range; they are on the disk then."""
         rocksdict, file = self._rocksdict, self.path / "rows-to-take-in"
         writer = rocksdict.SstFileWriter(self._options(rocksdict))
         writer.open(str(file))

@@ -374,7 +374,7 @@ class RocksManyTable(RocksTable):
         self._ends.clear()
 
     def _apply_first(self, changes: TableChanges) -> None:
-        """Take over entries of which none is deleted, where there are no entries yet."""
+        """Take over entries into an empty table; no entry is `MISSING`."""
         entries = self._entries
         for key, user_key, entry in zip(changes.keys, changes.user_keys, changes.entries):
             mine = entries.get(key)

@@ -194,7 +194,7 @@ class RocksTable:
         return self._prefix + (encode(key) if raw is None else raw)
 
     def _raws_of(self, keys: list[Any]) -> list[bytes]:
-        """Return where the rows of many keys begin on disk."""
+        """Return the beginning of each key's rows on disk."""
         prefix, raws = self._prefix, self._raws
         try:
             return [prefix + raws[key] for key in keys]
@@ -210,7 +210,7 @@ class RocksTable:
         return self._row(self._at(key)) if row is UNKNOWN else row
 
     def _read_expected(self, expected: ExpectedKeys) -> None:
-        """Read the rows of the expected keys, as far as they fit in memory."""
+        """Read the rows of the expected keys until they fill the memory for them."""
         self._expected = None
         raws = self._raws = expected.raws
         if self._data.is_dense:
@@ -282,7 +282,7 @@ class RocksTable:
         raise NotImplementedError
 
     def scan(self) -> Iterator[tuple[Hashable, Any, Entry]]:
-        # Every batch scans the timers, and most functions have none.
+        # Every batch scans the timers, and most functions do not use timers.
         return zip(*self._collect_checked()) if self._data.size else iter(())
 
     def contents(self) -> TableChanges:

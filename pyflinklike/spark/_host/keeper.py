@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keepers: processes beside Spark's Python workers, each of which keeps the state of some partitions.
+"""Keepers: each is a process beside Spark's Python workers and keeps the state of some partitions.
 
 Spark hands a task to whichever Python worker is idle: the one that has waited longest
 (`PythonWorkerFactory`,
@@ -265,7 +265,7 @@ def make_call(processor: Any, message: tuple[str, int, Any, tuple[int, int]]) ->
 
     Args:
         processor: It takes rows without translation.
-        message: What to serve ("rows", "timer" or "initial"), the grouping key, the rows or the
+        message: The kind of call ("rows", "timer" or "initial"), the grouping key, the rows or the
             expiry in ms, and the processing time and watermark in ms.
     """
     what, number, content, now = message
@@ -297,7 +297,7 @@ def _pickle_error(error: BaseException) -> bytes:
 
 
 class Keeper:
-    """Serves the tasks of some partitions, one after another, until nobody wants it.
+    """Serves the tasks of some partitions, one after another, while it is wanted.
 
     Args:
         listener: The socket at which relays arrive.

@@ -378,7 +378,7 @@ class Place:
             fork_keeper(listener, self._root / self._name, pickled, keepers)
 
     def _remove_others(self, many: int) -> None:
-        """Remove the sockets of keepers that nobody wants any more; such a keeper ends.
+        """Remove the sockets of keepers that are not wanted any more; such a keeper ends.
 
         These are keepers of other runs of the query, and of executors that are gone.  If there are
         many keepers, it is also those that have been idle for a minute: of queries that have ended.
