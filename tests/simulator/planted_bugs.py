@@ -695,8 +695,8 @@ BUGS = [
     _bug(
         "a call whose keeper is lost is not made again",
         RELAY,
-        "            except KeeperLostError:\n                self._leave_keeper()\n",
-        "            except KeeperLostError:\n                self._leave_keeper()\n                return []\n",
+        "                if not isinstance(error, KeeperLostError):\n                    raise\n",
+        "                if not isinstance(error, KeeperLostError):\n                    raise\n                return []\n",
     ),
     _bug(
         "the processor does not know what the keeper has read",

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import os
 import pickle
 import select
@@ -66,6 +67,9 @@ HERE: Final = "here"
 DONE: Final = "done"
 ASKED: Final = "asked"
 FAILED: Final = "failed"
+
+
+_LOGGER = logging.getLogger(__name__)
 
 
 # Messages between a relay and a keeper.  Both belong to one user, and to one executor: no other user
@@ -332,19 +336,21 @@ class Keeper:
                 gc.collect()  # as Spark's daemon does after each task
 
     def _serve_task(self, connection: Connection) -> None:
-        # If the relay has given up or died, its messages end, which is no error here.  If the user's
-        # pickle cannot be opened, the relay tries it as well, and raises the error in its task.
-        with contextlib.suppress(Exception):
+        try:
             send(connection, HERE)
             context = object.__new__(TaskContext)
             context.__dict__.update(receive(connection))
             TaskContext._setTaskContext(context)
-            try:
-                processor = pickle.loads(self._pickled).value  # noqa: S301 - of this query's driver
-                KeptTask(processor, RelayLine(connection), self._shares).run()
-            finally:
-                TaskContext._setTaskContext(None)
-                sys.stdout.flush()
+            processor = pickle.loads(self._pickled).value  # noqa: S301 - of this query's driver
+            KeptTask(processor, RelayLine(connection), self._shares).run()
+        except (EOFError, ConnectionError):
+            pass  # the relay has given up, or has died
+        except Exception:
+            # If it is the user's pickle, the relay tries it as well, and raises the error in its task.
+            _LOGGER.warning("a keeper could not serve a task, so its worker does", exc_info=True)
+        finally:
+            TaskContext._setTaskContext(None)
+            sys.stdout.flush()
 
     def _watch_relay(self) -> NoReturn:
         """End this process if the function goes on although its task was killed.
@@ -420,6 +426,8 @@ def _live(listener: socket.socket, path: Path, pickled: bytes, shares: int) -> N
             keeper.serve()
         finally:
             keeper.end()
+    except BaseException:
+        _LOGGER.exception("a keeper has ended early; the next task has another one")
     finally:
         os._exit(0)
 

@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -114,17 +114,11 @@ class RelayProcessor(StatefulProcessor):
         pickled: The processor, as the driver has pickled it.
         variables: The names of its state variables.
         relaying: The fields of `Relaying`.
-        reach: Returns a connection to the keeper of the task, or None; see `reach_keeper`.
     """
 
     def __init__(
-        self,
-        pickled: bytes,
-        variables: Sequence[str],
-        relaying: Mapping[str, Any],
-        reach: Callable[[Relaying, bytes, int], Connection | None] | None = None,
+        self, pickled: bytes, variables: Sequence[str], relaying: Mapping[str, Any]
     ) -> None:
-        self._reach = reach or reach_keeper
         self._pickled, self._variables = pickled, variables
         self._relaying = Relaying(**relaying)
         self._translation: Translation = FRAMES if self._relaying.takes_frames else ROWS
@@ -182,25 +176,22 @@ class RelayProcessor(StatefulProcessor):
             )
         message = (call, key, content, times)
         if self._processor is None:
-            self._keeper = self._keeper or self._reach(self._relaying, self._pickled, key)
+            self._keeper = self._keeper or self._reach(key)
         if self._keeper is not None:
             try:
                 results, self._memory = self._converse(self._keeper, message)
-            except KeeperLostError:
-                self._leave_keeper()
-            except BaseException:
-                self._leave_keeper()
-                raise
-            else:
                 return results
+            except BaseException as error:
+                self._keeper.close()
+                self._keeper = None
+                if not isinstance(error, KeeperLostError):
+                    raise
         if self._processor is None:
             self._processor = self._open_processor()
         return make_call(self._processor, message)
 
-    def _leave_keeper(self) -> None:
-        keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            keeper.close()
+    def _reach(self, key: int) -> Connection | None:
+        return reach_keeper(self._relaying, self._pickled, key)
 
     def _converse(self, keeper: Connection, message: Any) -> tuple[list[Any], Any]:
         """Send a call, give the keeper what it asks for, and make the changes of the call.
@@ -212,7 +203,7 @@ class RelayProcessor(StatefulProcessor):
         while answer[0] == ASKED:
             answer = _exchange(keeper, self._handle.call(*answer[1]))
         if answer[0] == FAILED:
-            raise_carried(*answer[1:])
+            _raise_carried(*answer[1:])
         _, changes, results, memory = answer
         for each in changes:
             self._handle.call(*each)
@@ -243,7 +234,7 @@ def _exchange(keeper: Connection, message: Any) -> Any:
     raise KeeperLostError(answer[0])
 
 
-def raise_carried(error: bytes, cause: bytes | None) -> NoReturn:
+def _raise_carried(error: bytes, cause: bytes | None) -> NoReturn:
     """Raise an error of the keeper, as a processor in this worker would have raised it."""
     raise _open_error(error) from None if cause is None else _open_error(cause)
 

@@ -224,7 +224,7 @@ class SharingProcessor(StatefulProcessor):
             first, *others = self._processors
             results = first.handleInputRows(key, rows, timerValues)
             for each in others:
-                each.know_as(first)
+                each.recall(first.memory())
             return results
 
     def handleExpiredTimer(  # noqa: N802

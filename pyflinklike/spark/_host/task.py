@@ -7,9 +7,9 @@ call, and asks Spark for the next call.  Everything in between is the same for a
 
 Functions stay open between the tasks of a streaming query.  Spark makes a new processor for every
 task of every micro-batch; Flink opens a function once and closes it when its job ends.  So the
-opened operator waits in the Python worker for the next task of its query.  One function serves all
-subtasks that come to a worker: Spark hands tasks to any free worker, and a copy for each subtask in
-each worker would hold a model many times over.  If a function asks for the index of its subtask, or
+opened operator waits in its process, a keeper or a Python worker, for the next task of its query.
+One function serves all subtasks that come to a process: a copy for each subtask would hold a model
+many times over.  If a function asks for the index of its subtask, or
 for the number of its attempt, it serves only that one.  Flink, too, opens a function again for
 another attempt.
 
@@ -203,20 +203,16 @@ class KeyGroupTask:
         if self._home is not None and self._grouping_key is not None:
             self._home.check_holds(self._grouping_key)
 
-    def know_as(self, other: KeyGroupTask) -> None:
-        """Take over the watermark that another operator of the task read from their common home."""
-        self.recall(other.memory())
-
     def key_group_tasks(self) -> Sequence[KeyGroupTask]:
         """Return the task of each operator; here it is one."""
         return (self,)
 
     def memory(self) -> Any:
-        """Return what the task has read from its home, for another process that goes on with it."""
+        """Return what the task has read from its home, for the task's other operators and processes."""
         return self._home, self._former_watermark, self._reassigned_watermarks
 
     def recall(self, memory: Any) -> None:
-        """Take over the `memory` of the process that has begun the task; None if it had no call."""
+        """Take over the `memory` of another operator or process of the task; None if it has no memory."""
         if memory is not None:
             self._home, self._former_watermark, self._reassigned_watermarks = memory
 

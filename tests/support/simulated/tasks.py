@@ -706,7 +706,9 @@ class Attempt:
         operators = len(shipped) if isinstance(shipped, tuple) else 1
         variables = [log_variable(each) for each in range(operators)]
         pickled = pickle.dumps(_Shipped(self.task.plan, self.task.pandas))
-        return RelayProcessor(pickled, variables, relaying, self._reach)
+        relay = RelayProcessor(pickled, variables, relaying)
+        relay._reach = self._reach  # type: ignore[assignment, method-assign]
+        return relay
 
     def _enter(self) -> None:
         self._process.swap()
