@@ -45,6 +45,16 @@ NOT_POSSIBLE = {
 Result = dict[str, Any]
 
 _PACKAGES = ("pyspark", "pyarrow", "pandas", "numpy", "protobuf", "rocksdict", "msgspec", "attrs")
+_SHOWN = {
+    "python": "Python",
+    "pyspark": "PySpark",
+    "pyarrow": "PyArrow",
+    "pandas": "pandas",
+    "numpy": "NumPy",
+    "protobuf": "protobuf",
+    "rocksdict": "rocksdict",
+}
+"""The packages whose versions the page has, and how it writes their names."""
 _ASK = """
 import importlib.metadata as metadata, json, platform, sys
 found = {"python": platform.python_version()}
@@ -197,7 +207,7 @@ def missing(results: Mapping[str, Result], at: str) -> list[str]:
 
 def table(results: Mapping[str, Result]) -> str:
     """The results in Markdown: who runs on what, and what was installed."""
-    return "\n".join([*_grid(results), "", *_notes(results), "", *_details(results)])
+    return "\n".join([*_grid(results), "", *_notes(results), "", *_installed(results)])
 
 
 def _grid(results: Mapping[str, Result]) -> Iterable[str]:
@@ -220,29 +230,23 @@ def _shown(cell: str, results: Mapping[str, Result]) -> str:
 
 
 def _notes(results: Mapping[str, Result]) -> Iterable[str]:
-    for cell, reason in NOT_POSSIBLE.items():
-        yield f"- `{cell}`: {reason}."
+    for reason in dict.fromkeys(NOT_POSSIBLE.values()):
+        yield f"- {reason}."
     for cell, result in results.items():
         for test in result["failed"]:
             yield f"- `{cell}` failed: `{test}`."
 
 
-def _details(results: Mapping[str, Result]) -> Iterable[str]:
-    names = ("python", "pyspark", "pyarrow", "pandas", "numpy", "protobuf", "rocksdict")
-    heads = ("cell", *names, "passed", "failed", "skipped", "seconds", "commit", "date")
-    yield "| " + " | ".join(heads) + " |"
-    yield "|---" * len(heads) + "|"
-    for cell, result in results.items():
-        installed = [result["packages"].get(name, "-") for name in names]
-        skipped = sum(result.get("skipped", {}).values())
-        counts = [
-            result.get("passed", 0),
-            len(result["failed"]),
-            skipped,
-            result.get("seconds", "-"),
-        ]
-        row = [f"`{cell}`", *installed, *map(str, counts), result["commit"], result["date"]]
-        yield "| " + " | ".join(row) + " |"
+def _installed(results: Mapping[str, Result]) -> Iterable[str]:
+    yield "Installed in these cells:\n"
+    for name, shown in _SHOWN.items():
+        found = {result["packages"].get(name) for result in results.values()} - {None}
+        if found:
+            yield f"- {shown} {', '.join(sorted(found, key=_as_numbers))}"
+
+
+def _as_numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".") if part.isdigit()]
 
 
 def write_page(page: Path, results: Mapping[str, Result]) -> None:
