@@ -238,11 +238,16 @@ def _notes(results: Mapping[str, Result]) -> Iterable[str]:
 
 
 def _installed(results: Mapping[str, Result]) -> Iterable[str]:
-    yield "Installed in these cells:\n"
-    for name, shown in _SHOWN.items():
-        found = {result["packages"].get(name) for result in results.values()} - {None}
-        if found:
-            yield f"- {shown} {', '.join(sorted(found, key=_as_numbers))}"
+    found = {
+        shown: {result["packages"].get(name) for result in results.values()} - {None}
+        for name, shown in _SHOWN.items()
+    }
+    lists = (
+        f"{shown} {', '.join(sorted(them, key=_as_numbers))}"
+        for shown, them in found.items()
+        if them
+    )
+    yield f"Installed in these cells: {'; '.join(lists)}."
 
 
 def _as_numbers(version: str) -> list[int]:
