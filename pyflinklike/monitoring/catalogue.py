@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The catalogue of metrics: every metric that the listeners export, declared once.
 
-Both listeners, the reader of progress and the page `docs/reference/metric-names.md` are made from it.
+Both listeners, the reader of progress and the page `docs/reference/metrics.md` are made from it.
 
 Names follow Prometheus: `pyflinklike_`, the thing that is counted, the unit, and `_total` for a counter.
 The instruments of OpenTelemetry have the same names without unit and ending.  OpenTelemetry's exporters
