@@ -23,6 +23,8 @@ _GROUPS: Final = {
     "Spark's stateful operators": ("query", "state_operator"),
     "The listener": (),
 }
+_FROM_SPARK: Final = ("Queries", "Phases of micro-batches", "Spark's stateful operators")
+"""The groups whose numbers are Spark's; the names of the others say which of ours they are."""
 
 
 def page() -> str:
@@ -36,22 +38,17 @@ def tables() -> str:
     """A heading and a table for each set of labels."""
     parts = []
     for title, labels in _GROUPS.items():
+        entries = [each for each in CATALOGUE if each.labels == labels]
         named = f"Labels: {', '.join(f'`{each}`' for each in labels)}.\n\n" if labels else ""
-        rows = [
-            f"| `{each.name}` | {each.help} | {_short(each.source)} |\n"
-            for each in CATALOGUE
-            if each.labels == labels
-        ]
-        parts.append(
-            f"### {title}\n\n{named}| name | meaning | from |\n|---|---|---|\n{''.join(rows)}\n"
-        )
+        if title in _FROM_SPARK:
+            head = "| name | meaning | from |\n|---|---|---|\n"
+            rows = [f"| `{each.name}` | {each.help} | {each.source} |\n" for each in entries]
+        else:
+            head = "| name | meaning |\n|---|---|\n"
+            rows = [f"| `{each.name}` | {each.help} |\n" for each in entries]
+        parts.append(f"### {title}\n\n{named}{head}{''.join(rows)}\n")
     assert sum(each.count("\n| `") for each in parts) == len(CATALOGUE)
     return "".join(parts)
-
-
-def _short(source: str) -> str:
-    """The source as a cell: the page says once which numbers are those of `metrics_of`."""
-    return source.removesuffix(" of `metrics_of`").replace("`metrics_of(...).user`", "`user`")
 
 
 if __name__ == "__main__":
