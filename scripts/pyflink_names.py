@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))  # this checkout, whatever is installed
 
 from pyflinklike._deprecation import JAVA, WithoutJava, is_of_java  # noqa: E402
 from pyflinklike.pyflink._foreign_names import Refused  # noqa: E402
-from pyflinklike.pyflink._names import former_names, modules_left_out  # noqa: E402
+from pyflinklike.pyflink._names import former_names, modules_left_out, reason_why  # noqa: E402
 
 NAMES: Final = ROOT / "pyflinklike/pyflink/pyflink.json"
 METHODS: Final = ROOT / "tests/support/pyflink_methods.json"
@@ -341,15 +341,13 @@ _BEGIN: Final = """# What runs
 
 <!-- Written by scripts/pyflink_names.py --page; tests/repo/test_pyflink_names.py compares. -->
 
-The names of PyFlink 2.3 that a script can import, and the methods of its classes, compared with what is here.
-A script imports all of them, from every place where PyFlink has them, with [`python -m pyflinklike.run job.py`](datastream-api.md#running-scripts).
+A script that runs with [`python -m pyflinklike.run job.py`](datastream-api.md#running-scripts) can import every name of PyFlink 2.3, from every place where PyFlink has it.
+{equal} of {all} names and methods are here with PyFlink's parameters; [Migrate from PyFlink](../how-to/migrate-from-pyflink.md#a-script-as-it-is) lists the results that differ.
+This page lists the others. A name that is not on it is here.
 
-| word | meaning |
-|---|---|
-| equal | it is here under its name, with PyFlink's parameters; [what differs](../how-to/migrate-from-pyflink.md#a-script-as-it-is) in a job is said there |
-| taken with a warning | it is taken, has no effect, and says why once in a process |
-| taken without an effect | a setting without an effect on results; its getter tells it |
-| refused when used | it can be imported and be in annotations; a call, an attribute or a subclass raises `RefusedNameError` with the reason and what does the same |
+- **No effect**: the call changes no result. If it sets something, its getter returns that.
+- **Warns**: the call has no effect, and a warning says why, once in a process.
+- **Refused**: you can import the name and use it in annotations. A call, an attribute or a subclass raises an error with the reason and the replacement, for names a `RefusedNameError`.
 
 """
 
@@ -363,38 +361,35 @@ def page_of(found: list[Found]) -> str:
     found = [each for each in found if not is_private(each.name)]  # one line says it of all
     names = [each for each in found if "." not in each.name]
     methods = [each for each in found if "." in each.name]
+    equal = sum(each.verdict == EQUAL for each in found)
     return "\n".join(
         [
-            _BEGIN.rstrip("\n"),
-            "",
-            "## By module",
-            "",
-            *counts_of(found),
+            _BEGIN.format(equal=f"{equal:,}", all=f"{len(found):,}").rstrip("\n"),
             "",
             "## Names",
             "",
-            "Names that are not in this table are equal. A name is in the module that defines it; it is the same wherever PyFlink imports it.",
-            "",
-            "| module | names | what becomes of them |",
-            "|---|---|---|",
+            "| names | here |",
+            "|---|---|",
             *rows_of(names),
+            "",
+            "Attributes that begin with `_j_`, `get_java_` or `to_j_` and the gateway need Java, and are refused.",
+            "So are names that begin with an underscore, such as `data_stream._get_one_input_stream_operator`.",
             "",
             "## Methods",
             "",
-            "Methods that are not in this table are equal.",
-            "",
-            "| method | what becomes of it |",
+            "| methods | here |",
             "|---|---|",
             *rows_of_methods(methods),
             "",
-            "Attributes that begin with `_j_`, `get_java_...`, `to_j_...` and the gateway are Java's: each is refused by its name.",
-            "So is each name that begins with an underscore and that a module of PyFlink has, such as `data_stream._get_one_input_stream_operator`: it is inside PyFlink.",
+            "No effect:",
+            "",
+            *lines_of_silent(methods),
             "",
             "## Flink 1",
             "",
-            "What Flink 1 had and scripts still write does what it did, and says today's form once, as a `DeprecationWarning`.",
+            "These names of Flink 1 work as they did; a `DeprecationWarning` names the new form once.",
             "",
-            "| in Flink 1 | today |",
+            "| Flink 1 | today |",
             "|---|---|",
             *rows_of_former(),
             "",
@@ -408,53 +403,94 @@ def page_of(found: list[Found]) -> str:
     )
 
 
-def counts_of(found: list[Found]) -> Iterator[str]:
-    """Yield a table of counts by module; names and methods together."""
-    yield f"| module | {' | '.join(VERDICTS[:-1])} |"
-    yield "|---|" + "--:|" * 4
-    for module in dict.fromkeys(each.module for each in found):
-        counts = Counter(each.verdict for each in found if each.module == module)
-        yield f"| `{module}` | " + " | ".join(str(counts[each]) for each in VERDICTS[:-1]) + " |"
-    counts = Counter(each.verdict for each in found)
-    yield "| all | " + " | ".join(str(counts[each]) for each in VERDICTS[:-1]) + " |"
+_WORDS: Final = {TOLD: "warns", REFUSED: "refused"}
+"""The verdicts as the page has them."""
+_NO_TABLES: Final = reason_why("table.schema", "Schema") or ""
+"""The reason that all of the Table API has; some names add what Spark has instead."""
 
 
 def rows_of(names: list[Found]) -> Iterator[str]:
-    """Yield a row for each module and reason; a name is in the module that defines it in PyFlink."""
+    """Yield a row for each reason; a name is in the module that defines it in PyFlink."""
     homes = json.loads(NAMES.read_text(encoding="utf-8"))
     own = [each for each in names if not homes[each.module][each.name]]
-    rows: dict[tuple[str, str, str], list[str]] = {}
+    rows: dict[tuple[str, str], dict[str, list[str]]] = {}
     for each in own:
         if each.verdict != EQUAL:
-            rows.setdefault((each.module, each.verdict, each.why), []).append(each.name)
-    for (module, verdict, why), those in rows.items():
-        is_all = len(those) == sum(each.module == module for each in own) > 1
-        said = f"all {len(those)}" if is_all else ", ".join(f"`{name}`" for name in sorted(those))
-        yield f"| `{module}` | {said} | {verdict}: {why} |"
+            modules = rows.setdefault((each.verdict, each.why), {})
+            modules.setdefault(each.module, []).append(each.name)
+    for (verdict, why), modules in rows.items():
+        said = [shown_names(module, those, own) for module, those in modules.items()]
+        if why == _NO_TABLES:
+            said = ["all of `table` without a row of its own"]
+        elif why.startswith(_NO_TABLES):
+            why = why[len(_NO_TABLES) :].lstrip("; ")
+        yield f"| {', '.join(said)} | {_WORDS[verdict]}: {why} |"
+
+
+def shown_names(module: str, those: list[str], own: list[Found]) -> str:
+    """Return the names of a module that a row is about, or that it is about all, or all but some."""
+    others = [each.name for each in own if each.module == module and each.name not in those]
+    if not others and len(those) > 1:
+        return f"all of `{module}`"
+    if len(others) < len(those) // 4:
+        return f"all of `{module}` but {in_order(others)}"
+    return in_order(those)
+
+
+def in_order(names: list[str]) -> str:
+    """Return names as code, with commas between them."""
+    return ", ".join(f"`{name}`" for name in sorted(names))
 
 
 def rows_of_methods(methods: list[Found]) -> Iterator[str]:
-    """Yield a row for each method that is not equal and no way to Java."""
+    """Yield a row for each reason of methods that warn or are refused; ways to Java are left out."""
+    rows: dict[tuple[str, str], list[str]] = {}
     for each in sorted(set(methods)):
-        if each.verdict != EQUAL and each.why != JAVA:
-            yield f"| `{each.name}` | {each.verdict}: {each.why} |"
+        if each.verdict in _WORDS and each.why != JAVA:
+            rows.setdefault((each.verdict, reason_in(each.why)), []).append(each.name)
+    for (verdict, why), those in rows.items():
+        yield f"| {in_order(those)} | {_WORDS[verdict]}: {why} |"
+
+
+def lines_of_silent(methods: list[Found]) -> Iterator[str]:
+    """Yield a line for each class that has methods without an effect."""
+    rows: dict[str, list[str]] = {}
+    for each in sorted(set(methods)):
+        if each.verdict == SILENT:
+            cls, _, method = each.name.rpartition(".")
+            rows.setdefault(cls, []).append(method)
+    for cls, those in sorted(rows.items()):
+        yield f"- `{cls}`: {in_order(those)}"
+
+
+def reason_in(why: str) -> str:
+    """Return the reason alone of a docstring, such as "Refuse a timeout: it is no operator."."""
+    reason = why.partition(": ")[2] or why.partition(", because ")[2]
+    return reason.rstrip(".") if why.startswith("Refuse ") and reason else why
 
 
 def rows_of_former() -> Iterator[str]:
-    """Yield a row for each name, method and parameter of Flink 1."""
+    """Yield a row for what programs write today instead of names, methods and parameters of Flink 1."""
+    moved: dict[str, set[str]] = {}
+    rows: dict[str, list[str]] = {}
     for place, today in sorted(former_names().items()):
-        yield f"| `pyflink.{place}` | {in_code(today)} |"
-    rows = {}
+        name = place.rpartition(".")[2]
+        if today.endswith(f" import {name}"):
+            moved.setdefault(today.split()[1], set()).add(name)
+        else:
+            rows.setdefault(in_code(today), []).append(name)
     for cls in classes_here():
         for name, each in vars(cls).items():
             method = getattr(each, "__func__", each)  # of a static one
             called = cls.__name__ if name == "__init__" else f"{cls.__name__}.{name}"
             if hasattr(method, "today"):
-                rows[called] = in_code(method.today)
+                rows.setdefault(in_code(method.today), []).append(called)
             for old, new in getattr(method, "renamed_keywords", {}).items():
-                rows[f"{called}({old}=)"] = f"`{new}=`"
-    for called in sorted(rows):
-        yield f"| `{called}` | {rows[called]} |"
+                rows.setdefault(f"`{new}=`", []).append(f"{called}({old}=)")
+    for module, those in sorted(moved.items()):
+        yield f"| {in_order(list(those))}, from elsewhere | `from {module} import ...` |"
+    for today, called in rows.items():
+        yield f"| {in_order(list(set(called)))} | {today} |"
 
 
 def in_code(today: str) -> str:

@@ -195,7 +195,7 @@ _SPLITS = "one task reads a file, and the host chooses the task: leave it out"
 _COMPACT = "small files are not merged: call set_parallelism of the sink, or merge them with Spark"
 _TABLE = (
     "the Table API is not here: env.from_data_frame(df) and stream.to_data_frame() with Spark SQL between "
-    "them do the same (docs: Replace a Table program)"
+    "them do the same (docs: Migrate from PyFlink)"
 )
 _OPERATOR = "it makes an operator in Java: declare the function with process(), or with connect() and process()"
 _ASSIGNER = "it wraps an assigner in Java: use a WatermarkStrategy with_timestamp_assigner"

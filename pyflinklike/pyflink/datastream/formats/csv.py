@@ -596,7 +596,7 @@ class CsvSchemaBuilder(_CsvBuilder):
         return self._with(has_comments=allow)
 
     def set_any_property_name(self, name: str) -> NoReturn:
-        """Refuse columns that are not declared.
+        """Refuse columns that are not declared: declare them all.
 
         Args:
             name: A name, which is refused.

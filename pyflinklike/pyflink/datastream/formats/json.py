@@ -117,7 +117,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return self
 
         def json_schema(self, json_schema: str) -> NoReturn:  # noqa: ARG002
-            """Refuse a JSON schema.
+            """Refuse a JSON schema: give type_info(Types.ROW_NAMED(...)).
 
             Args:
                 json_schema: A JSON schema, which is refused.
