@@ -342,7 +342,7 @@ _BEGIN: Final = """# What runs
 <!-- Written by scripts/pyflink_names.py --page; tests/repo/test_pyflink_names.py compares. -->
 
 A script that runs with [`python -m pyflinklike.run job.py`](datastream-api.md#running-scripts) can import every name of PyFlink 2.3, from every place where PyFlink has it.
-{equal} of {all} names and methods are here with PyFlink's parameters; [Migrate from PyFlink](../how-to/migrate-from-pyflink.md#a-script-as-it-is) lists the results that differ.
+{equal} of {all} names and methods are here with PyFlink's parameters; [Migrate from PyFlink](../how-to/migrate-from-pyflink.md#what-differs-in-a-job) lists the results that differ.
 This page lists the others. A name that is not on it is here.
 
 - **No effect**: the call changes no result. If it sets something, its getter returns that.
@@ -489,8 +489,8 @@ def rows_of_former() -> Iterator[str]:
                 rows.setdefault(f"`{new}=`", []).append(f"{called}({old}=)")
     for module, those in sorted(moved.items()):
         yield f"| {in_order(list(those))}, from elsewhere | `from {module} import ...` |"
-    for today, called in rows.items():
-        yield f"| {in_order(list(set(called)))} | {today} |"
+    for today, old_names in rows.items():
+        yield f"| {in_order(list(set(old_names)))} | {today} |"
 
 
 def in_code(today: str) -> str:

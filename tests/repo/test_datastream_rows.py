@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every row of the page of DataStream semantics names tests that are there."""
+"""Every row of `tests/datastream.md` names tests that are there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "reference" / "datastream.md").read_text()
+PAGE = (ROOT / "tests" / "datastream.md").read_text()
 ROW = re.compile(r"^\| (?P<rule>[^|]+) \| (?P<shown>[^|]+) \|$", re.MULTILINE)
 TEST = re.compile(r"`(\w+)::(\w+)`")
 MODULES = {path.stem: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}

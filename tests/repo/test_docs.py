@@ -31,6 +31,7 @@ OTHERS = [
         "bench/README.md",
         "examples/README.md",
         "tests/README.md",
+        "tests/datastream.md",
     )
 ]
 

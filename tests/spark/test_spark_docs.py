@@ -5,8 +5,7 @@ import pytest
 from doc_snippets import ROOT, blocks_of, pages_with, printed_of, run
 
 LONG = {
-    f"docs/how-to/{name}.md"
-    for name in ("read-state", "ask-a-running-query", "replace-tables", "write-side-outputs")
+    f"docs/how-to/{name}.md" for name in ("read-state", "ask-a-running-query", "write-side-outputs")
 }
 """What they show, tests of Spark see as well."""
 PAGES = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs from PyFlink: a test for each row of the table in the guide to migration.
+"""What differs from PyFlink: a test for each line of the guide to migration.
 
 `test_differences_of_values` has those about types, keys, state, waits and windows.
 """
@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
+from differences import DIFFERENCES, lines_of_guide
 from job_savepoint_support import cut, stopped_after
 from jobs.timed import ByField, timed
 from local_support import Watermarks, collecting, local
@@ -48,14 +49,10 @@ from pyflinklike.pyflink.datastream.window import (
 )
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
-GUIDE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "migrate-from-pyflink.md"
 
 
-def test_every_row_of_the_table_names_a_test():
-    """Or it says something that nobody has seen."""
-    section = GUIDE.read_text(encoding="utf-8").split("What differs:")[1].split("##")[0]
-    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
-    named = [re.search(r"`(test_\w+::test_\w+)` \|$", row) for row in rows]
+def test_every_line_of_the_guide_has_a_test():
+    """Neither a line without a test, nor a test that is not there."""
     tests = Path(__file__).parents[2]
     there = {
         f"{path.stem}::{test}"
@@ -63,9 +60,8 @@ def test_every_row_of_the_table_names_a_test():
         for test in re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
 
-    assert rows
-    assert [] == [row for row, found in zip(rows, named) if found is None]
-    assert set() == {found[1] for found in named} - there
+    assert list(DIFFERENCES) == lines_of_guide()
+    assert set() == set(DIFFERENCES.values()) - there
 
 
 class Times(ProcessFunction):
