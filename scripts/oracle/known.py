@@ -24,7 +24,7 @@ KNOWN: Final = {
 }
 """Jobs that give something else on PyFlink, and the tests of the rows that say so, without `test_`.
 
-The rows are those of `docs/how-to/migrate-from-pyflink.md`; `tests/support/differences.py` has their tests.
+The rows are those of `docs/how-to/migrate-from-pyflink.md`; `tests/differences.py` has their tests.
 """
 
 KNOWN_IN_STREAMING: Final = dict.fromkeys(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-GUIDE: Final = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "migrate-from-pyflink.md"
+GUIDE: Final = Path(__file__).resolve().parents[1] / "docs" / "how-to" / "migrate-from-pyflink.md"
 
 DIFFERENCES: Final = {
     "timestamp of an element without one, in `ctx`, window assigners and triggers": "test_differences::test_an_element_without_a_time_has_none",
