@@ -13,7 +13,7 @@ from doc_snippets import ROOT, blocks_of
 
 from pyflinklike.cli import main
 
-PAGE = ROOT / "docs" / "how-to" / "look-into-state.md"
+PAGE = ROOT / "docs" / "how-to" / "read-state.md"
 SHOWN = re.findall(r"^```console\n\$ pyflinklike (.*)\n((?:.*\n)*?)```$", PAGE.read_text(), re.M)
 
 

@@ -211,9 +211,7 @@ def read_up(brokers: Brokers, topic: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("others", [1, 2], ids=["another topic", "one fewer"])
-@pytest.mark.restarts(
-    "Kafka source of a DataFrame: a topic that was read and is not any more", "refused"
-)
+@pytest.mark.restarts("source of a DataFrame: a Kafka topic left out", "refused")
 def test_a_restart_may_not_leave_a_topic_out(brokers: Brokers, topic: str, others: int):
     """Offsets of the new one say nothing of it: the error names what was read."""
     start = read_up(brokers, topic)
@@ -227,7 +225,7 @@ def test_a_restart_may_not_leave_a_topic_out(brokers: Brokers, topic: str, other
 
 
 @pytest.mark.restarts(
-    "Kafka source of a DataFrame: a topic that was read and is not any more, without failOnDataLoss",
+    "source of a DataFrame: a Kafka topic left out, with failOnDataLoss false",
     "goes on",
 )
 def test_a_restart_may_leave_a_topic_out_where_loss_may_be(
@@ -242,7 +240,7 @@ def test_a_restart_may_leave_a_topic_out_where_loss_may_be(
     assert f"{topic}/0" in caplog.text
 
 
-@pytest.mark.restarts("Kafka source of a DataFrame: one more topic", "goes on")
+@pytest.mark.restarts("source of a DataFrame: one more Kafka topic", "goes on")
 def test_a_restart_may_read_one_more_topic(brokers: Brokers, topic: str):
     """From its beginning, whatever `startingOffsets` says; the others go on."""
     start = read_up(brokers, topic)
@@ -252,7 +250,7 @@ def test_a_restart_may_read_one_more_topic(brokers: Brokers, topic: str):
     assert steps(reader, start) == [[b"new"]]
 
 
-@pytest.mark.restarts("source of a DataFrame: a topic of ours for another source", "refused")
+@pytest.mark.restarts("source of a DataFrame: `pyflinklike_kafka` for another source", "refused")
 def test_a_restart_may_not_read_a_topic_for_files(brokers: Brokers, topic: str):
     """Spark hands over the offset that its own source of files has written."""
     read_up(brokers, topic)

@@ -322,7 +322,7 @@ def states() -> Iterable[Cell]:
             "allow_pickle",
         )
         yield Cell(
-            "state: max_parallelism of a harness",
+            "harness: max_parallelism",
             GOES_ON,
             kind,
             keeping(make(), max_parallelism=128),
@@ -684,7 +684,7 @@ def keys_and_functions() -> Iterable[Cell]:
         )
     for case, former, now in (("given", None, LONG), ("left out", LONG, None)):
         yield Cell(
-            "key: type of a harness, left out",
+            "harness: key type given or left out",
             GOES_ON,
             case,
             of_key(former),
@@ -741,7 +741,7 @@ def keys_and_functions() -> Iterable[Cell]:
 
     enriched, swapped = joining(Enrich), joining(Swapped)
     yield Cell(
-        "two inputs: exchanged, as the methods are",
+        "function: two inputs exchanged, and its methods with them",
         GOES_ON,
         "a join by hand",
         enriched,
@@ -850,8 +850,8 @@ def windows() -> Iterable[Cell]:
     ):
         now = processed(assigner)
         after = [clock(3), *at(3), clock(30)]
-        row = "size, slide or offset of windows of the clock"
-        yield cell(row, case, processed(former), now, after, fired(*expected))
+        row = "size, slide or offset of windows of time"
+        yield cell(row, f"{case}, by the clock", processed(former), now, after, fired(*expected))
     for case, former, now, expected in (
         (
             "shorter",
@@ -1167,7 +1167,7 @@ def joins() -> Iterable[Cell]:
     for former, had in OUTER.items():
         for now, has in OUTER.items():
             if all(one >= other for one, other in zip(had, has)):
-                row = "interval join: fewer elements alone"
+                row = "interval join: an outer input that becomes inner"
                 if former == now:
                     continue
                 alone = [(30, None)] * has[0] + [(None, 50)] * has[1]
@@ -1182,7 +1182,7 @@ def joins() -> Iterable[Cell]:
                     alone,
                 )
             else:
-                row = "interval join: an input that becomes an outer one"
+                row = "interval join: an inner input that becomes outer"
                 words = "the kind of the join"
                 made = joined(former), joined(now)
                 yield Cell(row, REFUSED, f"{former} to {now}", *made, before, [], words)

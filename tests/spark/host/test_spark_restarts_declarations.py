@@ -368,7 +368,7 @@ MORE = [
         [("[4]",)],
     ),
     Cell(
-        "interval join: an input that becomes an outer one",
+        "interval join: an inner input that becomes outer",
         REFUSED,
         "",
         "inner join",
@@ -413,7 +413,7 @@ MORE = [
         ON,
     ),
     Cell(
-        "interval join: fewer elements alone",
+        "interval join: an outer input that becomes inner",
         GOES_ON,
         "full to inner",
         "full join",
