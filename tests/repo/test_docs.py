@@ -216,7 +216,9 @@ def test_the_reference_maps_all_of_materializes_upsert():
     """Every numbered item of the document that asks for it."""
     text = (REFERENCE / "upsert.md").read_text(encoding="utf-8")
 
-    assert [f"C{n:02}" for n in range(1, 22)] == re.findall(r"^\| (C\d\d) \|", text, re.MULTILINE)
+    numbers = [f"C{n:02}" for n in range(1, 22)]
+
+    assert numbers == sorted(re.findall(r"\bC\d\d\b", text))
 
 
 def test_the_reference_says_of_every_error_whose_fault_it_is():
