@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the docs say of Spark's TwsTester beside our harness; it needs PySpark, but no session."""
+"""What docs/how-to/test-a-function.md says of Spark's TwsTester; it needs PySpark, but no session."""
 
 import datetime as dt
 
 import pytest
-from doc_snippets import ROOT, blocks_of, run
 from probe import Probe, Record, harness
 
 from pyflinklike import ListStateDescriptor, StateTtlConfig, Types, ValueStateDescriptor
@@ -17,7 +16,6 @@ pytest.importorskip(
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming import StatefulProcessor, TwsTester
 
-PAGE = ROOT / "docs" / "how-to" / "test-a-function.md"
 LONG = ValueStateDescriptor("s", Types.LONG())
 
 
@@ -39,14 +37,6 @@ class SparkProbe(StatefulProcessor):
         at = expiredTimerInfo.getExpiryTimeInMs()
         self.handle.registerTimer(at + 1)
         yield at
-
-
-def test_the_processor_of_the_page_ends_visits_as_the_function_does():
-    """The page's own asserts, with the blocks before them."""
-    blocks = [each for each in blocks_of(PAGE) if "TwsTester" in each.code or not each.mark]
-
-    assert 1 == sum("TwsTester" in each.code for each in blocks)
-    run([blocks[0], *[each for each in blocks if "TwsTester" in each.code]])
 
 
 def test_only_the_harness_knows_ttl():
