@@ -179,6 +179,16 @@ class TimerService(ABC):
     A timer never fires during its registration, however late it is.
 
     The methods that touch timers raise a `StateAccessError` if there is no current key.
+
+    Example:
+        ```python
+        def process_element(self, value, ctx):
+            in_a_minute = ctx.timestamp() + 60_000
+            ctx.timer_service().register_event_time_timer(in_a_minute)
+
+        def on_timer(self, timestamp, ctx):
+            yield ctx.get_current_key(), "a minute has passed"
+        ```
     """
 
     @abstractmethod

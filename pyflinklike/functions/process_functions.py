@@ -213,6 +213,19 @@ class KeyedCoProcessFunction(Function, ABC):
     As `pyflink.datastream.KeyedCoProcessFunction`.  An element of either input finds the state and
     the timers of its key.  The watermark is the smaller one of the two inputs', so a timer fires once
     both inputs have reached its time.
+
+    Example:
+        ```python
+        class Enrich(KeyedCoProcessFunction):
+            def open(self, runtime_context):
+                self.name = runtime_context.get_state(ValueStateDescriptor("name", Types.STRING()))
+
+            def process_element1(self, value, ctx):
+                yield value.order, self.name.value()
+
+            def process_element2(self, value, ctx):
+                self.name.update(value.name)
+        ```
     """
 
     Context: TypeAlias = KeyedProcessFunction.Context
@@ -390,6 +403,20 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
 
     As `pyflink.datastream.KeyedBroadcastProcessFunction`, but also with `apply_to_keyed_state`, which
     Flink has only in Java.
+
+    Example:
+        ```python
+        LIMITS = MapStateDescriptor("limits", Types.STRING(), Types.LONG())
+
+        class OverLimit(KeyedBroadcastProcessFunction):
+            def process_broadcast_element(self, value, ctx):
+                ctx.get_broadcast_state(LIMITS).put(value.name, value.limit)
+
+            def process_element(self, value, ctx):
+                for name, limit in ctx.get_broadcast_state(LIMITS).items():
+                    if value.amount > limit:
+                        yield ctx.get_current_key(), name
+        ```
     """
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):

@@ -97,6 +97,11 @@ def simulate(
 ) -> None:
     """Check that a function gives the same results if Spark retries, restarts or moves it.
 
+    Example:
+        ```python
+        simulate(RunningTotal(), [{"user": "ann", "amount": 3}], key_columns="user")
+        ```
+
     Args:
         function: A function that a harness drives; or a callable that makes a harness, or a
             `HarnessChain`, with new functions at every call.

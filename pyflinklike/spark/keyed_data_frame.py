@@ -94,6 +94,11 @@ use_savepoints(_Savepoints())
 def key_by(df: DataFrame, *columns: str) -> KeyedDataFrame:
     """Partition the records of a DataFrame by key.
 
+    Example:
+        ```python
+        totals = key_by(payments, "user").process(RunningTotal(), "user string, total long")
+        ```
+
     Args:
         df: A stream or a batch.
         columns: Names of the key columns.  If there is one, its plain value is the key; if there are
@@ -110,10 +115,14 @@ class KeyedDataFrame(Folds):
     """Records of a DataFrame partitioned by key; made by `key_by`.
 
     Each method that makes a DataFrame takes the options of `process` by keyword.  `map`, `flat_map`
-    and `filter` take a callable of a record, or an object whose `open` obtains state of keys:
+    and `filter` take a callable of a record, or an object whose `open` obtains state of keys.
 
-        totals = key_by(df, "user").process(RunningTotal(), "user string, total long")
+    Example:
+        ```python
         parts = key_by(df, "user").flat_map(lambda row: row.text.split(), Types.STRING())
+        minutes = key_by(df, "user").window(TumblingEventTimeWindows.of(Time.minutes(1)))
+        sums = minutes.sum("amount", event_time="at")
+        ```
     """
 
     def __init__(self, df: DataFrame, columns: Sequence[str]) -> None:

@@ -146,9 +146,12 @@ class StateDescriptor(Generic[T_co]):
 class ValueStateDescriptor(StateDescriptor[ValueState[T]]):
     """The declaration of a `ValueState`.
 
-    def open(self, runtime_context):
-        descriptor = ValueStateDescriptor("count", Types.LONG())
-        self.count = runtime_context.get_state(descriptor)
+    Example:
+        ```python
+        def open(self, runtime_context):
+            descriptor = ValueStateDescriptor("count", Types.LONG())
+            self.count = runtime_context.get_state(descriptor)
+        ```
     """
 
     kind = "value"
@@ -163,7 +166,18 @@ class ValueStateDescriptor(StateDescriptor[ValueState[T]]):
 
 
 class ListStateDescriptor(StateDescriptor[ListState[T]]):
-    """The declaration of a `ListState`; its `type_info` is the list's, as in PyFlink."""
+    """The declaration of a `ListState`; its `type_info` is the list's, as in PyFlink.
+
+    Example:
+        ```python
+        def open(self, runtime_context):
+            self.last = runtime_context.get_list_state(ListStateDescriptor("last", Types.STRING()))
+
+        def process_element(self, value, ctx):
+            self.last.add(value.page)
+            yield ctx.get_current_key(), list(self.last)
+        ```
+    """
 
     kind = "list"
     shape = Shape.LIST
@@ -181,7 +195,18 @@ class ListStateDescriptor(StateDescriptor[ListState[T]]):
 
 
 class MapStateDescriptor(StateDescriptor[MapState[K, V]]):
-    """The declaration of a `MapState`; its `type_info` is the map's, as in PyFlink."""
+    """The declaration of a `MapState`; its `type_info` is the map's, as in PyFlink.
+
+    Example:
+        ```python
+        def open(self, runtime_context):
+            descriptor = MapStateDescriptor("views", Types.STRING(), Types.LONG())
+            self.views = runtime_context.get_map_state(descriptor)
+
+        def process_element(self, value, ctx):
+            self.views[value.page] = (self.views.get(value.page) or 0) + 1
+        ```
+    """
 
     kind = "map"
     shape = Shape.MAP

@@ -183,6 +183,22 @@ class AggregateFunction(Function, ABC, Generic[IN, ACC, OUT]):
 
     The brackets of `AggregateFunction[int, Row, float]` give a type checker the types of values,
     accumulator and result; they are optional.
+
+    Example:
+        ```python
+        class Mean(AggregateFunction):
+            def create_accumulator(self):
+                return 0, 0
+
+            def add(self, value, accumulator):
+                return accumulator[0] + value, accumulator[1] + 1
+
+            def get_result(self, accumulator):
+                return accumulator[0] / accumulator[1]
+
+            def merge(self, acc_a, acc_b):
+                return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+        ```
     """
 
     @abstractmethod

@@ -137,9 +137,15 @@ def _to_ttl(ttl: DurationLike | None) -> Time:
 class StateTtlConfig:
     """The time to live of one state, as `pyflink.datastream.state.StateTtlConfig`.
 
-    The arguments are in PyFlink's order; by keyword only `ttl` is needed:
+    `new_builder` is the usual way.  The arguments are in PyFlink's order; by keyword only `ttl` is
+    needed: `StateTtlConfig(ttl=timedelta(hours=1))`.
 
-        StateTtlConfig(ttl=timedelta(hours=1))
+    Example:
+        ```python
+        ttl = StateTtlConfig.new_builder(timedelta(hours=1)).update_ttl_on_read_and_write().build()
+        descriptor = ValueStateDescriptor("count", Types.LONG())
+        descriptor.enable_time_to_live(ttl)
+        ```
 
     Args:
         update_type: Whether only writes or also reads renew the stamp of an entry.

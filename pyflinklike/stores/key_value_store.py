@@ -51,9 +51,13 @@ class KeyValueStore(StateStore, MutableMapping[K, V]):
     It has Kafka's methods and the methods of a dict.  Keys are in the order of their type.  Putting
     None deletes the key.  A store is equal only to itself.
 
-        views[page] = views.get(page, 0) + 1
-        with views.range("a", "c") as cursor:
-            first = next(cursor, None)
+    Example:
+        ```python
+        views = open_in_memory(KeyValueStoreDescriptor("views", Types.STRING(), Types.LONG()))
+        views["/home"] = views.get("/home", 0) + 1
+        with views.range("/a", "/z") as cursor:
+            assert list(cursor) == [KeyValue("/home", 1)]
+        ```
     """
 
     # One entry

@@ -74,10 +74,13 @@ class HarnessChain:
     `HarnessChain(first).then(second, link)` gives `second` the outputs of `first`.  You can still
     ask each harness for its state, timers and outputs, but drive them through the chain only.
 
+    Example:
+        ```python
         clean = KeyedProcessHarness(Clean(), key_selector=lambda row: row["user"])
         count = KeyedProcessHarness(Count(), key_selector=lambda row: row["page"])
         with HarnessChain(clean).then(count, lambda row: (row, row["at"])) as chain:
             assert chain.process_element({"user": "ann", "page": "/", "at": 5}, 5) == [("/", 1)]
+        ```
 
     Args:
         harness: The first harness, such as a `KeyedProcessHarness`.

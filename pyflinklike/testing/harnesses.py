@@ -57,9 +57,16 @@ class KeyedProcessHarness(OperatorHarness):
 
     It starts at processing time 0 and watermark `MIN_WATERMARK`, also if it is restored.
 
-        with KeyedProcessHarness(RunningTotal(), key_selector=lambda row: row["user"]) as harness:
-            assert harness.process_element({"user": "ann", "amount": 2}) == [("ann", 2)]
+    Example:
+        ```python
+        class Double(KeyedProcessFunction):
+            def process_element(self, value, ctx):
+                yield ctx.get_current_key(), 2 * value["amount"]
+
+        with KeyedProcessHarness(Double(), key_selector=lambda row: row["user"]) as harness:
+            assert harness.process_element({"user": "ann", "amount": 2}) == [("ann", 4)]
             assert harness.process_watermark(60_000) == []  # no timer was due
+        ```
 
     Args:
         function: The function under test; it is opened at once.

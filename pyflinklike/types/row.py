@@ -33,6 +33,12 @@ _new_tuple = tuple.__new__
 class Row(tuple[Any, ...]):
     """An immutable record, as `pyflink.common.Row`, without a row kind.
 
+    Example:
+        ```python
+        row = Row(user="ann", amount=3)
+        assert (row.user, row["amount"], row[1]) == ("ann", 3, 3)
+        ```
+
     Args:
         *args: The values of an unnamed row.
         **kwargs: The fields of a named row, in this order.

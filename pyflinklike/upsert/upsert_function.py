@@ -82,6 +82,14 @@ class UpsertFunction(KeyedProcessFunction):
     and `diff` (+1 or -1), and with `on_error="inline"` of `error`: None, or the text of the error
     in place of a value.  In "update_before" and "delete" the value is the old one.
 
+    Example:
+        ```python
+        function = UpsertFunction(value="name", value_type=Types.STRING())
+        with KeyedProcessHarness(function, key_selector=lambda row: row.id) as harness:
+            (change,) = harness.process_element(Row(id=1, name="Ann"))
+            assert (change.op, change.value) == ("insert", "Ann")
+        ```
+
     Metrics: `stale_upserts` and `upsert_errors`, two counters.
 
     Args:

@@ -49,6 +49,13 @@ class MaterializedView(View):
 
     Any number of threads may use it, and other processes may open it, also by unpickling it.
 
+    Example:
+        ```python
+        totals = MaterializedView("totals", key="user", path="/data/views")
+        result.writeStream.foreachBatch(totals.foreach_batch)
+        totals.get("ann")
+        ```
+
     Args:
         name: The name of the view; it stays with the file.
         key: The column of the key, or several.  With one column a key is its plain value, with

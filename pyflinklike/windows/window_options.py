@@ -59,9 +59,14 @@ def window(
 ) -> Windowed:
     """Declare windows over the elements of each key, as `KeyedStream.window` of PyFlink.
 
-        counts = window(TumblingEventTimeWindows.of(Time.minutes(1))).aggregate(Count())
-        with KeyedProcessHarness(counts, key_selector=lambda click: click.user) as harness:
-            ...
+    Example:
+        ```python
+        counts = window(TumblingEventTimeWindows.of(Time.minutes(1))).reduce(Sum("amount"))
+        with KeyedProcessHarness(counts, key_selector=lambda row: row.user) as harness:
+            harness.process_element(Row(user="ann", amount=3), timestamp=0)
+            harness.process_element(Row(user="ann", amount=4), timestamp=30_000)
+            assert harness.process_watermark(60_000) == [Row(user="ann", amount=7)]
+        ```
 
     Args:
         assigner: Assigns elements to windows.

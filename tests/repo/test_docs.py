@@ -7,10 +7,13 @@ The reference has an entry for every public name.  What an entry says is made of
 the site is built: `scripts/site.py` looks at that.
 """
 
+import builtins
+import datetime
 import inspect
 import pkgutil
 import re
 import symtable
+import textwrap
 
 import pytest
 from doc_snippets import BLOCK, PAGES, ROOT, blocks_of, pages_with, run
@@ -110,12 +113,60 @@ def test_links_between_pages_resolve(page):
 
 
 def test_every_page_is_linked_from_the_index():
-    """A page that the index does not name would not be found."""
-    index = ROOT / "docs" / "index.md"
-    linked = {(index.parent / t).resolve() for t in _LINK.findall(index.read_text("utf-8"))}
-    pages = {page for page in PAGES if page.is_relative_to(ROOT / "docs")} - {index}
+    """A page that the index does not name would not be found; the decisions have an index of their own."""
+    indexes = [ROOT / "docs" / "index.md", ROOT / "docs" / "adr" / "index.md"]
+    linked = {
+        (index.parent / target).resolve()
+        for index in indexes
+        for target in _LINK.findall(index.read_text("utf-8"))
+    }
+    pages = {page for page in PAGES if page.is_relative_to(ROOT / "docs")} - {indexes[0]}
 
     assert set() == pages - linked
+
+
+# Examples in docstrings
+
+_EXAMPLE = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+
+STAND_INS = {
+    *("Clean", "Count", "OverLimit", "RunningTotal", "LIMITS", "df", "late", "payments"),
+    *("result", "rules", "spark", "write_main"),
+}
+"""Names in examples that stand for something of the reader's; such an example is compiled, not run."""
+
+
+def examples():
+    """The examples of the docstrings of the package, as parameters of a test."""
+    for path in sorted((ROOT / "pyflinklike").rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if "pyflink/" in name.removeprefix("pyflinklike/"):
+            continue
+        for at, (_, code) in enumerate(_EXAMPLE.findall(path.read_text("utf-8"))):
+            yield pytest.param(textwrap.dedent(code), id=f"{name}-{at}")
+
+
+@pytest.mark.parametrize("code", [*examples()])
+def test_an_example_of_a_docstring_runs(code):
+    """With all public names; those that need Spark or a stand-in have no name that is nobody's."""
+    doors = [*sorted(PUBLIC_MODULES, key=lambda door: ".pyflink" in door)]
+    shown = {name for door in doors if can_be_resolved(door) for name in resolved(door).__all__}
+    known = {
+        name: getattr(resolved(door), name)
+        for door in reversed(doors)
+        if not door.startswith(NEED_MORE) and can_be_resolved(door)
+        for name in resolved(door).__all__
+    }
+    known["timedelta"] = datetime.timedelta
+    _, used = names_of(code)
+
+    unknown = {name for name in used if name not in known and not hasattr(builtins, name)}
+
+    assert set() == unknown - STAND_INS - shown
+    if unknown:
+        compile(code, "example", "exec")
+    else:
+        exec(code, {"__name__": "snippets", **known})
 
 
 # The reference

@@ -48,6 +48,12 @@ def broadcast(
 ) -> BroadcastDataFrame:
     """Have every parallel instance of a function see every record of a DataFrame.
 
+    Example:
+        ```python
+        connected = key_by(payments, "user").connect(broadcast(rules, LIMITS))
+        over = connected.process(OverLimit(), "user string, rule string")
+        ```
+
     Args:
         df: A stream or a batch, with few records: each is carried to every key group.
         broadcast_state_descriptors: Descriptors of the maps that `process_broadcast_element` may

@@ -176,6 +176,14 @@ def foreach_batch_output(
     As with any `foreachBatch`, Spark may repeat a micro-batch after a failure.  For exactly-once
     results, write idempotently by `batch_id`.
 
+    Example:
+        ```python
+        def write_late(frame, batch_id):
+            frame.write.mode("overwrite").parquet(f"/data/late/batch={batch_id}")
+
+        result.writeStream.foreachBatch(foreach_batch_output(write_main, {late: write_late}))
+        ```
+
     Args:
         main: Called with (DataFrame, batch id) for the main output; None to write none.
         side_outputs: The same kind of function for each side output, by tag.

@@ -337,6 +337,12 @@ def take_savepoint(
 ) -> None:
     """Write the state of a query or a job as a directory of Parquet files and a manifest.
 
+    Example:
+        ```python
+        take_savepoint(spark, "/data/checkpoint", "/data/savepoint")
+        key_by(df, "user").process(RunningTotal(), "total long", from_savepoint="/data/savepoint")
+        ```
+
     The savepoint of a job also has the position of each of its sources.  If the job does not run and its
     sinks have written more than the savepoint has, a warning says so.
 

@@ -168,6 +168,11 @@ def read_state(
 ) -> DataFrame:
     """Read the entries of a state or store as rows; a map or list has several under a key.
 
+    Example:
+        ```python
+        read_state(spark, "/data/checkpoint", "total").where("value > 1000").show()
+        ```
+
     The query may be running.  The call fixes the batch; actions on the result read it.
 
     Columns: the key columns of the stream; `namespace` for state of windows; then of a map
