@@ -4,6 +4,7 @@
 A link, an anchor or a page that is not there fails the build (mkdocs.yml).  The built pages must
 have an entry for every public name, with the first sentence of its docstring, and must show no
 section of a docstring as plain text, which is what becomes of one that is not well formed.
+If there is Node.js, the site's search must answer the questions of `site_search.py`.
 """
 
 from __future__ import annotations
@@ -79,11 +80,15 @@ def _first_sentence(public: griffe.Object | griffe.Alias) -> str:
 
 def main() -> None:
     """Build and check."""
+    import site_search  # its folder is on the path of a script only
+
     parser = argparse.ArgumentParser(description="the documentation as a site, checked")
     parser.add_argument("folder", nargs="?", type=Path, default=_ROOT / "site")
     folder = parser.parse_args().folder
     build(folder)
     found = list(faults(folder))
+    if site_search.node() is not None:
+        found += site_search.faults(folder)
     print("\n".join(found) or f"{folder} has an entry for every public name")  # noqa: T201
     sys.exit(bool(found))
 
