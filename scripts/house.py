@@ -2,7 +2,8 @@
 """The rooms of the package, who may import whom, and what a reader feels: python scripts/house.py [path ...].
 
 The package has three groups of rooms: the *core*, *programs* on it, and *wings* (the tables below).
-`tests/repo/test_layers.py` holds them against every import, and the pages show them (`--table`).
+`tests/repo/test_layers.py` holds them against every import, and `docs/explanation/architecture.md` shows
+them (`--table`).
 
 Each path is that of a checkout.  The numbers of several checkouts stand side by side, so that a change
 can be compared with what was before.  Every import counts, also inside functions and under
@@ -398,16 +399,24 @@ def loaded(packages: Sequence[Package], rounds: int) -> Iterator[str]:
             yield f"{f'{name} {module}':44}" + "".join(f"{value:>10.4g}" for value in values)
 
 
-def table() -> Iterator[str]:
-    """Yield the table of rooms that the pages show."""
-    yield "| | rooms | what they know |"
-    yield "|---|---|---|"
+def table(package: Package) -> Iterator[str]:
+    """Yield the map of rooms that architecture.md shows, with code lines to the next hundred."""
+    lines: dict[str, int] = defaultdict(int)
+    for module, source in package.sources.items():
+        lines[module.partition(".")[0]] += len(source.code_lines)
+
+    def size(*rooms: str) -> str:
+        return f"{max(100, round(sum(lines[room] for room in rooms), -2)):,}"
+
+    yield "| | rooms | what they know | code lines |"
+    yield "|---|---|---|--:|"
     for name, (rooms, knows) in CORE.items():
-        yield f"| core: {name} | {' '.join(_shown(room) for room in rooms)} | {knows} |"
+        shown = " ".join(_shown(room) for room in rooms)
+        yield f"| core: {name} | {shown} | {knows} | {size(*rooms)} |"
     for group, named in (("program", PROGRAMS), ("wing", WINGS)):
         for room, (others, knows) in named.items():
             imports = f"; imports {' '.join(_shown(each) for each in others)}" if others else ""
-            yield f"| {group} | {_shown(room)} | {knows}{imports} |"
+            yield f"| {group} | {_shown(room)} | {knows}{imports} | {size(room)} |"
 
 
 def _shown(room: str) -> str:
@@ -430,10 +439,10 @@ def main() -> None:
     parser.add_argument("path", nargs="*", type=Path, default=[_ROOT])
     parser.add_argument("--alone", action="store_true", help="list what is to be looked at")
     parser.add_argument("--loaded", type=int, default=0, metavar="N", help="time N imports")
-    parser.add_argument("--table", action="store_true", help="print the table of rooms alone")
+    parser.add_argument("--table", action="store_true", help="print the map of rooms alone")
     options = parser.parse_args()
     if options.table:
-        lines = [*table()]
+        lines = [*table(package_at(options.path[0]))]
     else:
         packages = [package_at(path) for path in options.path]
         lines = [*report(packages)]
