@@ -7,11 +7,14 @@ state, then micro-batches touch 10,000 random keys each.  Per size:
 * the time of these micro-batches, which should not depend on the size;
 * the greatest resident memory that any Python worker had, loading included;
 * after all micro-batches, of which a part deletes, the bytes of all segments
-  that count against those of one snapshot per key group of the same state.
+  that count against those of one snapshot per key group of the same state;
+* with `--restart`, the first micro-batches of a query that is started again without its local files,
+  as on another executor: it rebuilds every key group from its log.
 
     python bench/state_size.py                                 # about 12 minutes on 2 cores
     python bench/state_size.py --sizes 100000 --batches 20
     python bench/state_size.py --backend heap --sizes 1000000 5000000 --batches 40
+    python bench/state_size.py --sizes 2000000 --batches 75 --restart
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import statistics
 import sys
 import tempfile
@@ -58,6 +62,7 @@ from pyflinklike.spark._wire.key_groups import REGISTRY_KEY
 _LOAD = 250_000
 _DELETE = -1
 _KEY_GROUPS = 128
+_AFTER_RESTART = 5
 _MIB = 1024 * 1024
 
 
@@ -186,7 +191,15 @@ def measure(spark: SparkSession, keys: int, options: argparse.Namespace) -> Figu
     """Load so many keys, then touch some in each micro-batch."""
     with tempfile.TemporaryDirectory() as scratch, WorkerMemory() as memory:
         folder = Path(scratch)
-        loads = write_input(folder / "in", keys, options.batches, options.touched, options.deleted)
+        after = _AFTER_RESTART if options.restart else 0
+        loads = write_input(
+            folder / "in", keys, options.batches + after, options.touched, options.deleted
+        )
+        held = [
+            folder / "in" / f"batch-{loads + options.batches + n:05d}.parquet" for n in range(after)
+        ]
+        for path in held:
+            path.rename(folder / path.name)
         stream = (
             spark.readStream.schema("user string, amount long")
             .option("maxFilesPerTrigger", 1)
@@ -198,12 +211,12 @@ def measure(spark: SparkSession, keys: int, options: argparse.Namespace) -> Figu
             state_backend=backend_of(options, folder),
             max_parallelism=_KEY_GROUPS,
         )
-        query = (
+        writer = (
             counts.writeStream.format("noop")
             .option("checkpointLocation", str(folder / "checkpoint"))
             .trigger(availableNow=True)
-            .start()
         )
+        query = writer.start()
         query.awaitTermination()
         progress = [each for each in query.recentProgress if each["numInputRows"]]
         durations = [each["durationMs"]["triggerExecution"] for each in progress]
@@ -211,6 +224,16 @@ def measure(spark: SparkSession, keys: int, options: argparse.Namespace) -> Figu
         print(f"  {keys:,} keys, touching: {durations[loads:]} ms", file=sys.stderr)
         print(f"  {keys:,} keys, the last: {progress[-1].observedMetrics}", file=sys.stderr)
         durable, live, entries = weigh(spark, folder / "checkpoint")
+        if held:
+            shutil.rmtree(folder / "local", ignore_errors=True)
+            for path in held:
+                (folder / path.name).rename(path)
+            again = writer.start()
+            again.awaitTermination()
+            rows = [each for each in again.recentProgress if each["numInputRows"]]
+            took = [each["durationMs"]["triggerExecution"] for each in rows]
+            print(f"  {keys:,} keys, started again: {took} ms", file=sys.stderr)
+            print(f"  cold loads of the first: {share_of_cold(rows[:1]):.0%}", file=sys.stderr)
     # The first micro-batch after the load waits for what the load left to do.
     cold = share_of_cold(progress[loads + 1 :])
     return Figures(keys, durations[loads + 1 :], memory.most, durable, live, entries, cold)
@@ -266,6 +289,9 @@ def main() -> None:
     parser.add_argument("--touched", type=int, default=10_000, help="records per micro-batch")
     parser.add_argument("--deleted", type=float, default=0.1, help="share of them that delete")
     parser.add_argument("--backend", choices=["rocksdb", "heap"], default="rocksdb")
+    parser.add_argument(
+        "--restart", action="store_true", help="start again at the end, without local files"
+    )
     parser.add_argument("--max-warm-mib", type=float, default=512.0, help="of the heap backend")
     options = parser.parse_args()
     spark = session()
