@@ -12,7 +12,8 @@ call read the states of keys, it has the whole key group.
 A failure snapshot is a segment as in a log, so the code that checks and restores any state also
 checks and restores this one.  It declares all tables of the operator, even if they are empty.  Its
 last table is the call: one entry under the key (and in its namespace, if any), with the facts of
-the call as MessagePack.  Namespaces and timers ascend, so equal state gives equal bytes, whatever
+the call as MessagePack.  Namespaces, timers and the entries of stores ascend, and those of a map are
+in the order in which the function iterates over them, so equal state gives equal bytes, whatever
 came before.
 
 An element that consists of plain values is written as such.  Other elements are pickled; if the
@@ -301,7 +302,7 @@ class FailureSnapshotMaker:
         try:
             for table in (*self._buffered.made, *(each.table for each in self._queues)):
                 # An entry takes at least one byte, so this many entries are too large in any case.
-                rows = list(islice(self._rows(table, called), most + 1))
+                rows = _in_order(table.spec, islice(self._rows(table, called), most + 1))
                 most -= len(rows)
                 if most < 0:
                     return None
@@ -345,18 +346,18 @@ class FailureSnapshotMaker:
         if spec.namespace_type is not None:
             # Tables can look up a pair of key and namespace only, and the namespaces are not known.
             keyed: Any = table.scan()
-            rows: Any = (each for each in keyed if each[0][0] == key)
-        else:
-            self._buffered.current.key = key
-            rows = ((key, *item) for item in table.items())
-        if spec.name.startswith(RESERVED_PREFIX):
-            rows = sorted(rows, key=lambda row: row[1])
-        return rows if spec.namespace_type is None else _by_namespace(rows)
+            return (each for each in keyed if each[0][0] == key)
+        self._buffered.current.key = key
+        return ((key, *item) for item in table.items())
 
 
-def _by_namespace(rows: Iterable[Any]) -> list[Any]:
-    """Return rows sorted by namespace, so that their order does not depend on earlier records."""
+def _in_order(spec: TableSpec, rows: Iterable[Any]) -> list[Any]:
+    """Return rows in an order that the function sees, or in one that no earlier record has a say in."""
     rows = list(rows)
+    if spec.ordered or spec.name.startswith(RESERVED_PREFIX):
+        rows.sort(key=lambda row: row[1])
+    if spec.namespace_type is None:
+        return rows
     try:
         return sorted(rows, key=lambda row: row[0][1])
     except TypeError:  # the user's class of windows has no order
@@ -517,7 +518,9 @@ def write_record(record: pa.RecordBatch) -> bytes | None:
     """Write a record of a function of batches; None if it could not be read again."""
     schema = record.schema.serialize()
     try:
-        written = b"".join((_SCHEMA.pack(schema.size), schema, record.serialize()))
+        # A copy: Arrow writes the buffers of a slice with some of the records beside it.
+        own = record.take(pa.array([0])).serialize()
+        written = b"".join((_SCHEMA.pack(schema.size), schema, own))
         _read_record(written)
     # The buffers of some types, such as dictionaries, are not in the record batch.
     except (CorruptStateError, pa.ArrowException):

@@ -268,7 +268,11 @@ class MapTable(ColumnTable):
         return self.entries.arrow_user_keys(rows)
 
     def _find_entries(self, rows: Any) -> Any:
-        return self.places_of(rows)[1]
+        places = self.places_of(rows)[1]
+        if self.spec.value_type is not None:
+            return places
+        # Only timers have no values.  They ascend, whatever came before.
+        return places[np.argsort(self.entries.user_keys(places))]
 
     # For the log
 

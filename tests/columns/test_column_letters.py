@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from crafted_failure_snapshots import made_up
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pyflinklike import (
@@ -197,6 +197,27 @@ def test_a_replay_finds_what_the_call_that_failed_had_found(history, ttl):
         ):
             harness.replay()
         assert letter["message"] == str(raised.value)
+
+
+@settings(max_examples=settings().max_examples // 2, deadline=None)
+@given(history=histories, ttl=st.booleans())
+@example(history=[[("a", 1), ("a", 0), ("a", 1), ("a", -1)]], ttl=False)  # timers of one call
+@example(history=[[("a", -1), ("b", 0)]], ttl=False)  # a slice of a batch, beside another key
+def test_a_failure_snapshot_is_the_same_whatever_came_in_the_same_batch(history, ttl):
+    """In every byte: timers are in one order, and nothing of the other records is in it."""
+    one_by_one = [
+        part
+        for each in history
+        for part in ([each] if isinstance(each, int) else [[one] for one in each])
+    ]
+    letters = [
+        sorted(
+            (each["key"], each["call"], each["subject"], each["failure_snapshot"])
+            for each in run(Totals(ttl=ttl), some, MANY)[-1]
+        )
+        for some in (history, one_by_one)
+    ]
+    assert letters[0] == letters[1]
 
 
 class Keys(KeyedBatchFunction):

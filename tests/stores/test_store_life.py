@@ -7,7 +7,7 @@ import pytest
 from store_functions import EACH, KV, Doer, harness, of_each, of_each_backend, put_something
 from store_support import BACKENDS, Player
 
-from pyflinklike import Types
+from pyflinklike import DeadLetters, OutputTag, Types
 from pyflinklike.errors import StateAccessError
 from pyflinklike.stores import (
     CursorClosedError,
@@ -51,6 +51,29 @@ def test_a_store_needs_a_key_and_to_be_open(descriptor):
     with pytest.raises(StoreClosedError, match="'kv' is closed"):
         use(store)
     assert (False, "kv") == (store.is_open, store.name)
+
+
+@pytest.mark.parametrize(
+    "descriptor",
+    [
+        # An LRU store keeps who was used first.
+        *(each for each in EACH if not isinstance(each, LruStoreDescriptor)),
+        KeyValueStoreDescriptor("kv", TEXT, LONG, scope="partition"),
+    ],
+    ids=lambda each: f"{type(each).__name__}-{each.scope}",
+)
+def test_a_failure_snapshot_has_the_entries_in_one_order(descriptor):
+    """The same bytes whichever was put first, and on whichever backend."""
+    dead = OutputTag("dead")
+    found = set()
+    for backend in BACKENDS:
+        for keys in ("ab", "ba"):
+            with harness(descriptor, on_error=DeadLetters(dead), state_backend=backend) as h:
+                for key in keys:
+                    h.process_element(lambda store, key=key: put_something(store, key))
+                h.process_element(None)
+                found.add(h.side_output(dead)[0].failure_snapshot)
+    assert 1 == len(found)
 
 
 def test_a_closed_store_has_flushed_and_closed_its_cursors():

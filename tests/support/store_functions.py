@@ -67,12 +67,12 @@ def harness(*descriptors: StoreDescriptor, **options: Any) -> KeyedProcessHarnes
     return KeyedProcessHarness(Doer(*descriptors), lambda _: "k", **options)
 
 
-def put_something(store: Any) -> None:
+def put_something(store: Any, key: str = "a") -> None:
     """An entry in any kind of store."""
     kind = type(store).__name__
     if kind == "SessionStore":
-        store.put("a", 1, 2, 7)
+        store.put(key, 1, 2, 7)
     elif kind in ("WindowStore", "VersionedStore", "TimestampedStore"):
-        store.put("a", 7, 10)
+        store.put(key, 7, 10)
     else:
-        store.put("a", 7)
+        store.put(key, 7)
