@@ -53,34 +53,25 @@ def declared_twice(first, second):
 
 
 @each_kind
-@pytest.mark.parametrize("name", [None, ""])
-def test_a_state_needs_a_name(make, name):
-    """A name of None or nothing is a bad value."""
-    with pytest.raises(DeclarationValueError, match="a state needs a name"):
-        make(name)
-
-
-@each_kind
-def test_a_name_is_a_str(make):
-    """Anything else is of the wrong kind."""
-    with pytest.raises(DeclarationTypeError, match="must be a str, got 7"):
-        make(7)
-
-
-def test_the_names_of_the_runtime_are_taken():
-    """A state cannot be mistaken for the timers."""
-    with pytest.raises(DeclarationValueError, match="belong to the runtime"):
-        ValueStateDescriptor("__pyflinklike.event_time_timers", Types.LONG())
-
-
-@each_kind
 @pytest.mark.parametrize(
-    "not_a_type", [None, "long", int, Types.LONG], ids=["None", "str", "class", "function"]
+    ("arguments", "error", "match"),
+    [
+        ((None,), DeclarationValueError, "a state needs a name"),
+        (("",), DeclarationValueError, "a state needs a name"),
+        ((7,), DeclarationTypeError, "must be a str, got 7"),
+        # A state cannot be mistaken for the timers.
+        (("__pyflinklike.event_time_timers",), DeclarationValueError, "belong to the runtime"),
+        *(
+            (("s", each), DeclarationTypeError, "must be a TypeInformation")
+            for each in (None, "long", int, Types.LONG)
+        ),
+    ],
+    ids=str,
 )
-def test_a_type_is_a_type_information(make, not_a_type):
-    """Not a str, a Python type, or a factory that was not called."""
-    with pytest.raises(DeclarationTypeError, match="must be a TypeInformation"):
-        make("s", not_a_type)
+def test_a_state_needs_a_name_and_a_type(make, arguments, error, match):
+    """The name is a str of the user's; the type is no Python type and no factory that was not called."""
+    with pytest.raises(error, match=match):
+        make(*arguments)
 
 
 @pytest.mark.parametrize("not_a_function", [None, 7, "max", Larger])
@@ -116,16 +107,10 @@ def test_the_functions_can_be_asked_for():
 
 
 @each_kind
-def test_a_descriptor_has_no_ttl_at_first(make):
-    """Nothing expires unless asked to."""
-    assert None is make().ttl_config
-
-
-@each_kind
 def test_enabling_a_ttl_changes_the_descriptor_and_returns_none(make):
-    """As PyFlink's does."""
+    """As PyFlink's does; at first there is none."""
     descriptor = make()
-    assert None is descriptor.enable_time_to_live(HOUR)
+    assert (None, None) == (descriptor.ttl_config, descriptor.enable_time_to_live(HOUR))
     assert HOUR == descriptor.ttl_config
 
 
@@ -148,41 +133,22 @@ def test_a_ttl_is_a_configuration(not_a_config):
 
 
 @each_kind
-def test_equal_declarations_are_equal_descriptors(make):
-    """And hash alike."""
-    assert make() == make()
-    assert hash(make()) == hash(make())
-
-
-@each_kind
-def test_descriptors_differ_by_name_type_and_ttl(make):
-    """Each of them counts."""
+def test_descriptors_are_equal_by_name_type_and_ttl(make):
+    """Each of them counts, and a descriptor comes back from a pickle with its TTL."""
     others = [make("t"), make("s", Types.STRING()), with_ttl(make(), HOUR)]
+    assert (make(), hash(make())) == (make(), hash(make()))
     assert [False] * 3 == [make() == other for other in others]
+    assert others == pickle.loads(pickle.dumps(others))
 
 
-def test_descriptors_differ_by_kind():
-    """Two kinds of one name are not equal."""
+def test_descriptors_differ_by_kind_and_function():
+    """Two kinds of one name are not equal, nor those that fold otherwise; a name is no descriptor."""
     kinds = [MAKERS[kind]() for kind in ("value", "list", "map", "reducing", "aggregating")]
-    assert 5 == len(set(kinds))
-
-
-def test_descriptors_differ_by_function():
-    """Those that fold otherwise are not equal."""
-    assert ReducingStateDescriptor("s", min, Types.LONG()) != MAKERS["reducing"]()
-    assert AggregatingStateDescriptor("s", Mean(), Types.LONG()) != MAKERS["aggregating"]()
-
-
-def test_a_descriptor_is_not_equal_to_something_else():
-    """A name is no descriptor."""
-    assert "s" != MAKERS["value"]()
-
-
-@each_kind
-def test_a_descriptor_can_be_pickled(make):
-    """It goes to the workers, its TTL with it."""
-    descriptor = with_ttl(make(), HOUR)
-    assert descriptor == pickle.loads(pickle.dumps(descriptor))
+    kinds.append(ReducingStateDescriptor("s", min, Types.LONG()))
+    kinds.append(AggregatingStateDescriptor("s", Mean(), Types.LONG()))
+    assert 7 == len(set(kinds))
+    assert "s" != kinds[0]
+    assert all(isinstance(each, StateDescriptor) for each in kinds)
 
 
 def test_repr_shows_name_type_and_ttl():
@@ -191,26 +157,14 @@ def test_repr_shows_name_type_and_ttl():
     assert "ttl=StateTtlConfig<" in repr(with_ttl(MAKERS["value"](), HOUR))
 
 
-def test_every_descriptor_is_a_state_descriptor():
-    """PyFlink's common base."""
-    assert all(isinstance(make(), StateDescriptor) for make in MAKERS.values())
-
-
 # The same name twice
 
 
+@pytest.mark.parametrize("ttl", [None, HOUR], ids=["plain", "ttl"])
 @each_kind
-def test_the_same_declaration_gives_the_same_state(make):
-    """Whether by the same descriptor or an equal one."""
-    first, second = declared_twice(make(), make())
-    assert first is second
-
-
-def test_the_same_declaration_with_the_same_ttl_gives_the_same_state():
-    """An equal TTL is the same TTL."""
-    first, second = declared_twice(
-        with_ttl(MAKERS["value"](), HOUR), with_ttl(MAKERS["value"](), HOUR)
-    )
+def test_the_same_declaration_gives_the_same_state(make, ttl):
+    """Whether by the same descriptor or an equal one; an equal TTL is the same TTL."""
+    first, second = declared_twice(with_ttl(make(), ttl), with_ttl(make(), ttl))
     assert first is second
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Background cleanup: incremental, at every record, and at a compaction."""
+"""Background cleanup: incremental, at every record, at a compaction, and in full snapshots."""
 
 import pytest
 from probe import Record, drive
@@ -18,6 +18,8 @@ from ttl_support import (
 
 from pyflinklike import Types, ValueStateDescriptor
 
+OFF = builder().disable_cleanup_in_background().build()
+
 
 def many(config, kind=value, keys=200):
     """A driver of a state in which so many keys expired, at time 100."""
@@ -27,63 +29,45 @@ def many(config, kind=value, keys=200):
     return state.at(100)
 
 
-@KINDS
-def test_the_default_cleanup_empties_a_state_that_is_accessed(kind):
-    """Each access of the state looks at a few entries, whichever key it is of."""
-    state = many(builder().build(), kind)
-    for _ in range(200):
-        call(state.of("other"), PLAIN_READ[kind].read)
-    assert 0 == state.entries()
-
-
-@KINDS
-def test_without_background_cleanup_what_is_not_read_stays(kind):
-    """disable_cleanup_in_background() drops the default."""
-    state = many(builder().disable_cleanup_in_background().build(), kind)
-    for _ in range(200):
-        call(state.of("other"), PLAIN_READ[kind].read)
-    assert 200 == state.entries()
-
-
-def test_an_explicit_incremental_cleanup_survives_disabling():
-    """Only defaults are disabled."""
-    config = builder().cleanup_incrementally(5, False).disable_cleanup_in_background().build()
-    state = many(config)
-    for _ in range(200):
-        state.of("other").value()
-    assert 0 == state.entries()
+NOTHING = ()
+"""A record that does not access the state."""
 
 
 @pytest.mark.parametrize(
-    "access", [("update", 1), ("value",), ("clear",)], ids=lambda access: access[0]
+    ("kind", "config", "access", "left"),
+    [
+        # The default: each access looks at a few entries, whichever key it is of.
+        *((kind, builder().build(), read.read, 0) for kind, read in PLAIN_READ.items()),
+        (value, builder().build(), ("update", 1), 1),
+        (value, builder().build(), ("clear",), 0),
+        (map_, builder().build(), ("put", "u", 1), 1),
+        *(
+            (map_, builder().build(), access, 0)
+            for access in (("put_all", {}), ("remove", "u"), ("contains", "u"), ("is_empty",))
+        ),
+        # In Flink only ValueState.clear() is an access.
+        (map_, builder().build(), ("clear",), 200),
+        *((kind, OFF, read.read, 200) for kind, read in PLAIN_READ.items()),
+        # Only defaults are disabled.
+        (
+            value,
+            builder().cleanup_incrementally(5, False).disable_cleanup_in_background().build(),
+            ("value",),
+            0,
+        ),
+        (value, builder().cleanup_incrementally(3, True).build(), NOTHING, 0),
+        (value, builder().cleanup_incrementally(3, False).build(), NOTHING, 200),
+    ],
 )
-def test_any_access_of_a_value_state_cleans(access):
-    """clear() too."""
-    state = many(builder().build())
+def test_what_an_access_of_another_key_cleans(kind, config, access, left):
+    """Of 200 expired entries of other keys, after 200 accesses."""
+    state = many(config, kind)
     for _ in range(200):
-        call(state.of("other"), access)
-    assert state.entries() <= 1
-
-
-@pytest.mark.parametrize(
-    "access",
-    [("put", "u", 1), ("put_all", {}), ("remove", "u"), ("contains", "u"), ("is_empty",)],
-    ids=lambda access: access[0],
-)
-def test_any_access_of_a_map_state_cleans(access):
-    """is_empty() and remove() too."""
-    state = many(builder().build(), map_)
-    for _ in range(200):
-        call(state.of("other"), access)
-    assert state.entries() <= 1
-
-
-def test_clear_of_another_state_than_a_value_cleans_nothing():
-    """In Flink only ValueState.clear() is an access."""
-    state = many(builder().build(), map_)
-    for _ in range(200):
-        state.of("other").clear()
-    assert 200 == state.entries()
+        if access is NOTHING:
+            state.run(lambda _state, _ctx: None)
+        else:
+            call(state.of("other"), access)
+    assert left == state.entries()
 
 
 def test_cleanup_leaves_what_is_alive():
@@ -122,22 +106,6 @@ def test_cleanup_of_one_state_leaves_another_alone():
     assert (0, 20) == (both.entries("s"), both.entries("t"))
 
 
-def test_a_state_cleaned_at_every_record_need_not_be_accessed():
-    """cleanup_incrementally(n, True) takes a step at each record."""
-    state = many(builder().cleanup_incrementally(3, True).build())
-    for _ in range(200):
-        state.run(lambda _state, _ctx: None)
-    assert 0 == state.entries()
-
-
-def test_a_state_not_cleaned_at_every_record_waits_for_an_access():
-    """cleanup_incrementally(n, False) takes a step at each access only."""
-    state = many(builder().cleanup_incrementally(3, False).build())
-    for _ in range(200):
-        state.run(lambda _state, _ctx: None)
-    assert 200 == state.entries()
-
-
 def test_a_large_state_is_cleaned_as_well():
     """However many keys there are."""
     state = many(builder().build(), keys=3_000)
@@ -157,10 +125,10 @@ def test_a_single_expired_entry_is_still_returned_once_with_cleanup_on():
 @pytest.mark.parametrize(
     ("entries", "config"),
     [
-        (0, builder().build()),
-        (200, builder().disable_cleanup_in_background().build()),
+        (1, builder().build()),
+        (201, OFF),
         (
-            0,
+            1,
             builder()
             .cleanup_in_rocksdb_compact_filter(1000)
             .disable_cleanup_in_background()
@@ -170,16 +138,42 @@ def test_a_single_expired_entry_is_still_returned_once_with_cleanup_on():
     ids=["default", "disabled", "explicit"],
 )
 def test_compaction_drops_what_expired(entries, config):
-    """Unless background cleanup is disabled and nothing explicit is set."""
+    """Unless background cleanup is disabled and nothing explicit is set; what is alive stays."""
     state = many(config)
-    state.harness.compact()
-    assert entries == state.entries()
-
-
-def test_compaction_leaves_what_is_alive():
-    """It judges by the same rule."""
-    state = expiring(value, builder().build())
-    state.update(1)
-    state.of("b").at(50).update(2)
+    state.at(99).of("alive").update(2)
     state.at(100).harness.compact()
-    assert (1, 2) == (state.entries(), state.of("b").value())
+    assert (entries, 2) == (state.entries(), state.of("alive").value())
+
+
+# Full snapshots
+
+
+FILTERED = builder().cleanup_full_snapshot().disable_cleanup_in_background().build()
+
+
+@pytest.mark.parametrize(("config", "kept"), [(FILTERED, 1), (OFF, 2)], ids=["filtered", "not"])
+@KINDS
+def test_a_full_snapshot_leaves_expired_entries_out_if_it_is_told_to(kind, config, kept):
+    """cleanup_full_snapshot() filters what is written, not what is stored."""
+    state = expiring(kind, config)
+    call(state, PLAIN_READ[kind].write)
+    call(state.at(50).of("b"), PLAIN_READ[kind].write)
+    restored = state.at(100).restored(kind())
+    assert (2, kept) == (state.entries(), restored.entries())
+    assert PLAIN_READ[kind].seen == call(restored.of("b"), PLAIN_READ[kind].read)
+
+
+@pytest.mark.parametrize(
+    ("kind", "write", "read", "kept"),
+    [
+        # Everything from the first alive element on is kept, expired or not.
+        (list_, lambda state, each: state.add(each), "get", [3, 4, 5]),
+        (map_, lambda state, each: state.put(str(each), each), "values", [3, 5]),
+    ],
+)
+def test_a_full_snapshot_drops_the_expired_prefix_of_a_list(kind, write, read, kept):
+    """A map has no prefix: its entries are judged one by one."""
+    state = expiring(kind, FILTERED)
+    for time, each in [(0, 1), (0, 2), (50, 3), (0, 4), (50, 5)]:
+        write(state.at(time), each)
+    assert kept == getattr(state.at(100).restored(kind()), read)()

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TTL in event time follows the watermark and nothing else."""
+"""Which time a TTL follows, and where it ends: processing time, or the watermark and nothing else."""
 
 import pytest
 from probe import drive
-from ttl_support import NEVER, READ_WRITE, RELAXED, WRITE, builder, expiring, value
+from ttl_support import NEVER, READ_WRITE, WRITE, builder, expiring, value
+
+from pyflinklike import MAX_WATERMARK, StateTtlConfig
 
 
 def by_event_time(kind=value, corner=(WRITE, NEVER)):
@@ -73,13 +75,6 @@ def test_a_read_refreshes_an_event_time_stamp():
     assert 1 == state.stamped(None).at_watermark(179).value()
 
 
-def test_a_relaxed_event_time_ttl_gives_what_expired_once():
-    """The other rules are the same."""
-    state = by_event_time(corner=(WRITE, RELAXED)).at_watermark(0)
-    state.update(1)
-    assert (1, None) == (state.at_watermark(100).value(), state.value())
-
-
 @pytest.mark.parametrize(("register", "time"), [("processing", 10**6), ("event", 5)])
 def test_a_timer_stamps_an_event_time_entry_with_the_watermark(register, time):
     """The time of a processing timer is no event time, and that of the last element is over."""
@@ -92,3 +87,39 @@ def test_a_timer_stamps_an_event_time_entry_with_the_watermark(register, time):
     state.at_watermark(109)
     assert 1 == state.value()
     assert None is state.at_watermark(110).value()
+
+
+# The ends of time
+
+
+def test_a_ttl_that_overflows_saturates():
+    """An entry that would expire after the end of time expires at the end of time."""
+    state = expiring(value, builder(ttl=MAX_WATERMARK).build()).at(10)
+    state.update(1)
+    assert 1 == state.at(MAX_WATERMARK - 1).value()
+    assert None is state.at(MAX_WATERMARK).value()
+
+
+def test_a_ttl_on_a_negative_time_does_not_overflow():
+    """Before the epoch there is nothing to clamp."""
+    state = expiring(value, builder(ttl=MAX_WATERMARK).build()).at(-10)
+    state.update(1)
+    assert 1 == state.at(MAX_WATERMARK - 11).value()
+    assert None is state.at(MAX_WATERMARK - 10).value()
+
+
+def test_a_clock_that_goes_back_lets_state_live_longer():
+    """There is no monotonic guard, and a write then stamps the smaller time."""
+    state = expiring(value).at(1000)
+    state.update(1)
+    assert 1 == state.at(500).value()
+    state.update(2)
+    assert 2 == state.at(599).value()
+    assert None is state.at(600).value()
+
+
+def test_a_disabled_ttl_is_none():
+    """UpdateType.Disabled expires nothing."""
+    state = expiring(value, StateTtlConfig.DISABLED)
+    state.update(1)
+    assert 1 == state.at(MAX_WATERMARK).value()
