@@ -90,31 +90,19 @@ class AtMidnight(KeyedProcessFunction.OnTimerContext):
         return TimeDomain.EVENT_TIME
 
 
-@pytest.mark.parametrize("kind", [Echo, Longest, Mean])
-def test_user_functions_are_functions(kind):
-    """All that users subclass has `open` and `close`."""
-    assert issubclass(kind, Function)
-
-
 @pytest.mark.parametrize("function", [Function(), Echo(), Longest(), Mean()])
-def test_open_does_nothing(function):
-    """`open` need not be overridden."""
-    assert None is function.open(ThirdOfSix())
+def test_open_and_close_need_not_be_overridden(function):
+    """All that users subclass has them, and by default they do nothing."""
+    assert (True, None, None) == (
+        isinstance(function, Function),
+        function.open(ThirdOfSix()),
+        function.close(),
+    )
 
 
-@pytest.mark.parametrize("function", [Function(), Echo(), Longest(), Mean()])
-def test_close_does_nothing(function):
-    """`close` need not be overridden."""
-    assert None is function.close()
-
-
-def test_on_timer_does_nothing():
-    """`on_timer` need not be overridden, and yields nothing."""
+def test_on_timer_need_not_be_overridden():
+    """It yields nothing; whatever takes the context of an element takes that of a timer."""
     assert None is Echo().on_timer(0, AtMidnight())
-
-
-def test_on_timer_context_is_a_context():
-    """Whatever takes the context of an element takes that of a timer."""
     assert isinstance(AtMidnight(), KeyedProcessFunction.Context)
 
 
@@ -177,17 +165,12 @@ def test_task_name_with_subtasks_counts_from_one():
     assert "MyTask (3/6)" == ThirdOfSix().get_task_name_with_subtasks()
 
 
-def test_reduce_function_is_taken_as_it_is():
-    """A ReduceFunction is not wrapped."""
-    function = Longest()
-
-    assert function is as_reduce_function(function)
-
-
 @pytest.mark.parametrize("function", [operator.add, lambda a, b: a + b, int.__add__])
-def test_callable_becomes_a_reduce_function(function):
-    """Any callable of two arguments reduces."""
-    assert 5 == as_reduce_function(function).reduce(2, 3)
+def test_a_callable_becomes_a_reduce_function(function):
+    """Any of two arguments; a ReduceFunction is taken as it is."""
+    made = as_reduce_function(function)
+    assert (5, True) == (made.reduce(2, 3), isinstance(made, ReduceFunction))
+    assert made is as_reduce_function(made)
 
 
 def test_reduce_keeps_the_order_of_its_arguments():
@@ -195,124 +178,69 @@ def test_reduce_keeps_the_order_of_its_arguments():
     assert ("old", "new") == as_reduce_function(lambda a, b: (a, b)).reduce("old", "new")
 
 
-def test_wrapped_callable_is_a_reduce_function():
-    """What wraps a callable passes for what users subclass."""
-    assert isinstance(as_reduce_function(operator.add), ReduceFunction)
+def test_wrappers_are_compared_by_what_they_wrap():
+    """So descriptors of one callable are equal, also behind a pickle."""
+    wrapper = as_reduce_function(operator.add)
+    assert [wrapper] * 2 == [
+        ReduceFunctionWrapper(operator.add),
+        pickle.loads(pickle.dumps(wrapper)),
+    ]
+    assert ReduceFunctionWrapper(operator.mul) != wrapper
 
 
-def test_wrappers_of_one_callable_are_equal():
-    """Descriptors that are given one callable twice are equal, so their wrappers are."""
-    assert ReduceFunctionWrapper(operator.add) == as_reduce_function(operator.add)
-
-
-def test_wrappers_of_different_callables_differ():
-    """Wrappers are compared by what they wrap."""
-    assert ReduceFunctionWrapper(operator.add) != ReduceFunctionWrapper(operator.mul)
-
-
-def test_wrapper_survives_pickling():
-    """A wrapped callable goes to the workers if the callable does."""
-    wrapper = ReduceFunctionWrapper(operator.add)
-
-    assert wrapper == pickle.loads(pickle.dumps(wrapper))
-
-
-@pytest.mark.parametrize("function", [None, 3, "add"])
-def test_reduce_function_must_be_callable(function):
-    """Anything else is refused in PyFlink's words."""
-    text = "The input must be a ReduceFunction or a callable function!"
-
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        *((each, "The input must be a ReduceFunction or a callable") for each in (None, 3, "add")),
+        (Longest, "give an instance"),
+    ],
+)
+def test_a_reduce_function_must_be_callable(function, text):
+    """Anything else is refused in PyFlink's words; a class is callable, but is not meant."""
     with pytest.raises(DeclarationTypeError, match=text):
         as_reduce_function(function)
 
 
-def test_reduce_function_must_be_an_instance():
-    """A ReduceFunction class is callable, but is not meant."""
-    with pytest.raises(DeclarationTypeError, match="give an instance"):
-        as_reduce_function(Longest)
+# Output tags
 
 
-def test_tag_id():
-    """A tag tells its id."""
-    assert "late" == OutputTag("late").tag_id
-
-
-def test_tag_type():
-    """A tag tells its type."""
-    assert Types.STRING() == OutputTag("late", Types.STRING()).type_info
-
-
-def test_tag_type_from_list():
-    """A list of types is a row of them."""
+def test_a_tag_has_an_id_and_a_type():
+    """A list of types is a row of them; without a type it takes any object, pickled."""
     types = [Types.STRING(), Types.LONG()]
-
-    assert Types.ROW(types) == OutputTag("late", types).type_info
-
-
-def test_tag_type_by_default():
-    """A tag without a type takes any object, pickled."""
-    assert Types.PICKLED_BYTE_ARRAY() == OutputTag("late").type_info
+    tags = [OutputTag("late", types[0]), OutputTag("late", types), OutputTag("late")]
+    assert [types[0], Types.ROW(types), Types.PICKLED_BYTE_ARRAY()] == [
+        each.type_info for each in tags
+    ]
+    assert {"late"} == {each.tag_id for each in tags}
 
 
-def test_tags_of_one_id_are_equal():
-    """A tag is known by its id, whatever its type."""
-    assert OutputTag("late", Types.STRING()) == OutputTag("late", Types.LONG())
-
-
-def test_tags_of_one_id_have_one_hash():
-    """A tag made anew finds the side output of the first."""
-    assert 1 == {OutputTag("late", Types.STRING()): 1}[OutputTag("late")]
-
-
-def test_tags_of_different_ids_differ():
-    """Another id is another side output."""
-    assert OutputTag("late") != OutputTag("early")
-
-
-def test_tag_is_not_its_id():
-    """A str that is yielded is not taken for a tag."""
-    assert OutputTag("late") != "late"
-
-
-def test_tag_is_frozen():
-    """A tag cannot be changed."""
-    with pytest.raises(AttributeError):
-        OutputTag("late").tag_id = "early"  # type: ignore[misc]
-
-
-def test_tag_survives_pickling():
-    """A tag goes to the workers and still names its side output."""
-    assert OutputTag("late") == pickle.loads(pickle.dumps(OutputTag("late")))
-
-
-def test_tag_type_survives_pickling():
-    """A tag's type goes to the workers with it."""
+def test_a_tag_is_known_by_its_id():
+    """Whatever its type, and as key of a dict; a str that is yielded is not taken for one."""
     tag = OutputTag("late", Types.STRING())
-
-    assert Types.STRING() == pickle.loads(pickle.dumps(tag)).type_info
-
-
-@pytest.mark.parametrize("tag_id", [None, ""])
-def test_tag_id_must_not_be_empty(tag_id):
-    """An id that is None or empty is refused in PyFlink's words."""
-    with pytest.raises(
-        DeclarationValueError, match="OutputTag tag_id cannot be None or empty string"
-    ):
-        OutputTag(tag_id)
+    copied = pickle.loads(pickle.dumps(tag))
+    assert (tag, Types.STRING()) == (copied, copied.type_info)
+    assert 1 == {tag: 1}[OutputTag("late", Types.LONG())]
+    assert (False, False) == (tag == OutputTag("early"), tag == "late")
+    with pytest.raises(AttributeError):
+        tag.tag_id = "early"  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("tag_id", [0, b"late", ["late"]])
-def test_tag_id_must_be_a_str(tag_id):
-    """An id that is not a str is refused."""
-    with pytest.raises(DeclarationTypeError, match="tag_id must be a str"):
-        OutputTag(tag_id)
+NO_ID = "OutputTag tag_id cannot be None or empty string"
+NO_TYPE = "OutputTag type_info must be None, list or TypeInformation"
 
 
-@pytest.mark.parametrize("type_info", [str, "string", 0, (Types.STRING(),)])
-def test_tag_type_must_be_a_type(type_info):
-    """A type that is no TypeInformation is refused in PyFlink's words."""
-    with pytest.raises(
-        DeclarationTypeError,
-        match="OutputTag type_info must be None, list or TypeInformation",
-    ):
-        OutputTag("late", type_info)
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        *(((each,), DeclarationValueError, NO_ID) for each in (None, "")),
+        *(((each,), DeclarationTypeError, "tag_id must be a str") for each in (0, b"x", ["late"])),
+        *(
+            (("late", each), DeclarationTypeError, NO_TYPE)
+            for each in (str, "string", 0, (Types.STRING(),))
+        ),
+    ],
+)
+def test_a_wrong_tag_is_refused(arguments, error, text):
+    """In PyFlink's words."""
+    with pytest.raises(error, match=text):
+        OutputTag(*arguments)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tasks import Task
 
 from pyflinklike import MAX_WATERMARK, KeyedProcessFunction, TimeDomain
-from pyflinklike._runtime.timer_queue import TimerQueue
+from pyflinklike._clock import Clock
+from pyflinklike._runtime.timer_queue import KeyedTimerService, TimerQueue
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
-from pyflinklike.errors import UserFunctionError
+from pyflinklike.errors import SparkSetupError, UserFunctionError
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -233,6 +234,48 @@ def queue_of(
     queue = TimerQueue(domain, backend)
     queue.enter(agendas)
     return queue
+
+
+def test_deleted_timers_of_a_far_future_do_not_pile_up() -> None:
+    """Each element may move its timer."""
+    agendas: dict[TimeDomain, Any] = {}
+    queue = queue_of(agendas)
+    for at in range(10_000):
+        queue.register(at)
+        queue.delete(at - 1)
+    agenda = agendas[TimeDomain.EVENT_TIME]
+    assert len(agenda.times) < 1_000
+    assert ({9_999: {"k": None}}, 9_999) == (agenda.keys_at, queue.earliest())
+
+
+def test_a_deleted_timer_is_not_the_earliest() -> None:
+    """A host would be woken without need."""
+    queue = queue_of({})
+    queue.register(1)
+    queue.register(2)
+    queue.delete(1)
+    assert 2 == queue.earliest()
+
+
+def test_a_timer_registered_again_is_not_logged_again() -> None:
+    """Nothing has changed."""
+    queue = queue_of({})
+    queue.register(1)
+    queue.table.drain()
+    queue.register(1)
+    assert 0 == len(queue.table.drain())
+
+
+def test_a_domain_whose_timers_the_host_cannot_fire_refuses_them() -> None:
+    """With the host's error; the other domain's are registered."""
+    queue = queue_of({})
+    other = queue_of({}, domain=TimeDomain.PROCESSING_TIME)
+    refused = {TimeDomain.PROCESSING_TIME: SparkSetupError("use event time")}
+    service = KeyedTimerService(Clock(), queue, other, refused)
+    service.register_event_time_timer(1)
+    with pytest.raises(SparkSetupError, match="use event time"):
+        service.register_processing_time_timer(1)
+    assert (1, 0) == (queue.count(), other.count())
 
 
 def test_timers_of_a_warm_group_outlive_the_dropping_of_idle_times() -> None:

@@ -2,7 +2,9 @@
 """Driving `BroadcastHarness`: rules, elements, time, what may be read and written where, errors."""
 
 import pytest
-from broadcast_support import APPLIED, LIMITS, TOTAL, Alert, Flag
+from broadcast_support import APPLIED, LIMITS, TOTAL, Alert, AlertModel, Flag
+from hypothesis import given
+from hypothesis import strategies as st
 from two_input_support import BACKENDS
 
 from pyflinklike import (
@@ -41,18 +43,6 @@ def harness(request):
         yield made
 
 
-def test_every_key_sees_a_rule(harness):
-    """From the next element on, and until it is removed."""
-    before = harness.process_element(("a", 5))
-    harness.process_broadcast_element(("low", 3))
-    during = harness.process_element(("a", 0)) + harness.process_element(("b", 4))
-    harness.process_broadcast_element(("low", None))
-
-    assert [("a", 5, "")] == before
-    assert [("a", 5, "low"), ("b", 4, "low")] == during
-    assert [("a", 5, "")] == harness.process_element(("a", 0))
-
-
 def test_a_timer_sees_the_rules_of_its_time(harness):
     """Those that came after the element, too."""
     harness.process_element(("a", 5), 10)
@@ -67,16 +57,6 @@ def test_a_timer_waits_for_the_broadcast_input(harness):
 
     assert [] == harness.process_watermark(100)
     assert [("a", 5, "")] == harness.end_of_broadcast_input()
-
-
-def test_a_rule_may_change_the_state_of_every_key(harness):
-    """Of keys that have it, with the state of each; and nothing else."""
-    harness.process_element(("a", 5))
-    harness.process_element(("b", 6))
-    harness.process_broadcast_element(("reset", 1))
-    after = [harness.process_element((key, 0)) for key in "abc"]
-
-    assert [[("a", 1, "")], [("b", 1, "")], [("c", 0, "")]] == after
 
 
 class Report(Alert):
@@ -95,16 +75,6 @@ def test_the_state_of_every_key_may_be_put_out():
         h.process_element(("a", 5))
 
         assert [("a", 5), ("b", 6)] == h.process_broadcast_element("now")
-
-
-def test_a_snapshot_has_the_rules(harness):
-    """And a harness over another backend goes on from it."""
-    harness.process_broadcast_element(("low", 3))
-    harness.process_broadcast_element(("high", 9))
-    harness.process_element(("a", 5))
-    for backend in BACKENDS:
-        with alerts(state_backend=backend, restore=harness.snapshot()) as h:
-            assert [("a", 10, "high,low")] == h.process_element(("a", 5))
 
 
 def test_a_harness_shows_the_broadcast_state(harness):
@@ -306,3 +276,35 @@ def test_an_error_names_the_method_and_the_element():
         ),
     ):
         h.process_broadcast_element("x", 7)
+
+
+# Against rules over dicts
+
+ELEMENTS = st.tuples(st.just("element"), st.sampled_from("abc"), st.integers(0, 3))
+RULES = st.tuples(
+    st.just("rule"),
+    st.sampled_from(["low", "high", "clear", "reset"]),
+    st.none() | st.integers(0, 4),
+)
+RESTARTS = st.tuples(st.just("restart"), st.integers(0, len(BACKENDS) - 1))
+STEPS = st.lists(st.one_of(ELEMENTS, ELEMENTS, RULES, RESTARTS), max_size=20)
+
+
+@given(STEPS)
+def test_rules_and_elements_agree_with_dicts(steps):
+    """In any order, restarted anywhere on any backend."""
+    model, h = AlertModel(), alerts(state_backend=BACKENDS[0])
+    for what, *arguments in steps:
+        if what == "element":
+            assert [model.element(*arguments)] == h.process_element(tuple(arguments))
+        elif what == "rule":
+            name, limit = arguments
+            limit = 0 if name == "reset" and limit is None else limit
+            model.rule(name, limit)
+            h.process_broadcast_element((name, limit))
+        else:
+            blob = h.snapshot()
+            h.close()
+            h = alerts(state_backend=BACKENDS[arguments[0]], restore=blob)
+        assert model.limits == dict(h.get_broadcast_state(LIMITS).items())
+    h.close()

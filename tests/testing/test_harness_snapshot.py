@@ -48,35 +48,6 @@ def contents(states, _):
 FILLED = (1, ["x", "y"], [("b", 2), ("a", 1)], 4, 7)
 
 
-def test_every_kind_of_state_is_restored():
-    """For each key, in order."""
-    driver = drive(*EVERY_KIND)
-    driver.run(fill)
-    driver.of("b").run(lambda states, _: states[0].update(2))
-    again = driver.restored(*EVERY_KIND)
-    assert FILLED == again.run(contents)
-    assert (2, [], [], None, None) == again.of("b").run(contents)
-
-
-def test_a_restored_state_goes_on_as_the_original():
-    """Elements are appended, folded and overwritten."""
-    driver = drive(*EVERY_KIND)
-    driver.run(fill)
-    again = driver.restored(*EVERY_KIND)
-    again.run(fill)
-    driver.run(fill)
-    assert driver.run(contents) == again.run(contents)
-
-
-def test_a_snapshot_changes_nothing():
-    """It can be taken at any time, and again."""
-    driver = drive(*EVERY_KIND)
-    driver.run(fill)
-    driver.harness.snapshot()
-    assert FILLED == driver.run(contents)
-    assert FILLED == driver.restored(*EVERY_KIND).run(contents)
-
-
 def test_a_snapshot_is_not_changed_by_what_follows():
     """It is as of its call."""
     state = drive(LONG)
@@ -97,26 +68,12 @@ def test_one_snapshot_can_be_restored_twice():
     assert (2, 1) == (first.value(), second.value())
 
 
-def test_an_empty_harness_can_be_restored():
-    """From a snapshot of nothing."""
-    assert None is drive(LONG).restored(LONG).value()
-
-
 def test_a_restored_harness_begins_at_the_beginning():
     """Time and outputs are not in a snapshot."""
     driver = drive(LONG).at(50).at_watermark(60)
     driver.update(1)
     again = driver.restored(LONG).harness
     assert (0, MIN_WATERMARK, []) == (again.processing_time, again.watermark, again.output)
-
-
-def test_what_was_cleared_is_not_restored():
-    """Nor what was removed."""
-    driver = drive(*EVERY_KIND)
-    driver.run(fill)
-    driver = driver.restored(*EVERY_KIND)
-    driver.run(lambda states, _: [state.clear() for state in states] and None)
-    assert (None, [], [], None, None) == driver.restored(*EVERY_KIND).run(contents)
 
 
 def test_a_snapshot_is_restored_into_another_max_parallelism():
@@ -165,14 +122,3 @@ def test_other_bytes_are_not_restored(blob):
     """A clear error and no silent reset."""
     with pytest.raises(CorruptStateError):
         drive(LONG, restore=blob)
-
-
-@pytest.mark.parametrize("at", [5, 40, -1], ids=["head", "middle", "end"])
-def test_damaged_bytes_are_not_restored(at):
-    """Wherever the damage is."""
-    state = drive(LONG)
-    state.update(1)
-    blob = bytearray(state.harness.snapshot())
-    blob[at] ^= 0xFF
-    with pytest.raises(CorruptStateError):
-        drive(LONG, restore=bytes(blob))

@@ -25,23 +25,6 @@ def ttl(milliseconds, *, relaxed=False):
     return descriptor
 
 
-def test_a_restored_entry_is_judged_by_the_current_time():
-    """Written at 50 and at 100, read at 180 with a TTL of 100."""
-    state = drive(ttl(100)).at(50)
-    state.of("k1").update(1)
-    state.at(100).of("k2").update(2)
-    again = state.restored(ttl(100)).at(180)
-    assert (None, 2) == (again.of("k1").value(), again.of("k2").value())
-
-
-def test_an_entry_that_expired_before_the_snapshot_is_restored_as_expired():
-    """A relaxed read still gives it once."""
-    state = drive(ttl(100, relaxed=True))
-    state.update(1)
-    again = state.at(500).restored(ttl(100, relaxed=True)).at(500)
-    assert (1, None) == (again.value(), again.value())
-
-
 @pytest.mark.parametrize(("milliseconds", "alive"), [(50, None), (200, 1)])
 def test_a_changed_ttl_judges_the_stored_stamp(milliseconds, alive):
     """A longer one may bring back what had expired."""
@@ -88,14 +71,6 @@ def test_a_ttl_switched_off_and_on_begins_anew():
     state.update(1)
     again = state.restored(LONG).restored(ttl(100))
     assert 1 == again.at(99).value()
-    assert None is again.at(100).value()
-
-
-def test_a_restore_is_no_access():
-    """It renews no stamp."""
-    state = drive(ttl(100))
-    state.update(1)
-    again = state.at(50).restored(ttl(100)).at(50).restored(ttl(100))
     assert None is again.at(100).value()
 
 

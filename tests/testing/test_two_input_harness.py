@@ -4,10 +4,13 @@
 import re
 
 import pytest
-from two_input_support import BACKENDS, Enrich
+from hypothesis import given
+from hypothesis import strategies as st
+from two_input_support import BACKENDS, Enrich, EnrichModel
 
 from pyflinklike import (
     MAX_WATERMARK,
+    MIN_WATERMARK,
     CoFlatMapFunction,
     CoMapFunction,
     KeyedCoProcessFunction,
@@ -38,24 +41,6 @@ def harness(request):
         yield made
 
 
-def test_both_inputs_have_one_state_per_key(harness):
-    """What the second input writes the first one reads, under the same key only."""
-    harness.process_element2(("a", "Ann"), 0)
-
-    assert [("a", 1, "Ann")] == harness.process_element1(("a", 1), 0)
-    assert [] == harness.process_element1(("b", 1), 0)
-
-
-def test_a_timer_waits_for_both_watermarks(harness):
-    """The operator's watermark is the smaller one, at every step."""
-    harness.process_element1(("a", 1), 1_000)
-    ahead = harness.process_watermark1(5_000)
-    before = harness.process_watermark2(1_001)
-    at = harness.process_watermark2(1_002)
-
-    assert ([], [], [("a", 1, None)], 1_002) == (ahead, before, at, harness.watermark)
-
-
 def test_a_silent_input_holds_the_watermark(harness):
     """As in Flink, until it ends."""
     harness.process_element1(("a", 1), 1_000)
@@ -72,24 +57,6 @@ def test_the_watermark_never_goes_back(harness):
     assert 100 == harness.watermark
 
 
-def test_the_watermark_of_an_input_never_goes_back(harness):
-    """Though the operator waits for the other one."""
-    harness.process_watermark1(100)
-    harness.process_watermark1(50)
-    harness.process_watermark2(80)
-
-    assert 80 == harness.watermark
-
-
-def test_a_timer_in_the_past_fires_when_the_watermark_moves(harness):
-    """As in Flink: not with the element, and not where the same watermark comes again."""
-    harness.process_both_watermarks(5_000)
-    harness.process_element1(("a", 1), 1_000)
-    again = harness.process_both_watermarks(5_000)
-
-    assert ([], [("a", 1, None)]) == (again, harness.process_both_watermarks(5_001))
-
-
 def test_both_watermarks_move_together(harness):
     """In one call, as Flink's harness has it."""
     harness.process_element1(("a", 1), 0)
@@ -103,19 +70,6 @@ def test_each_input_may_have_a_key_selector_of_its_own():
         h.process_element2((0, "x"), 0)
 
         assert [("x", 7, "x")] == h.process_element1(("x", 7), 0)
-
-
-def test_a_snapshot_has_the_state_of_both_inputs_and_the_timers():
-    """Restored on another backend, with the key as it was."""
-    backends = [BACKENDS[0], BACKENDS[-1]]
-    with KeyedTwoInputHarness(Enrich(), first, state_backend=backends[0]) as h:
-        h.process_element1(("a", 1), 10)
-        h.process_element2(("b", "Bob"), 10)
-        blob = h.snapshot()
-    with KeyedTwoInputHarness(Enrich(), first, state_backend=backends[1], restore=blob) as h:
-        named = h.process_element1(("b", 2), 11)
-
-        assert ([("b", 2, "Bob")], [("a", 1, None)]) == (named, h.process_both_watermarks(12))
 
 
 # CoMapFunction and CoFlatMapFunction
@@ -246,3 +200,66 @@ def test_arguments_of_another_kind_are_refused(arguments, told):
     """Before anything is opened."""
     with pytest.raises(DeclarationTypeError, match=told):
         KeyedTwoInputHarness(*arguments)
+
+
+# Against rules over dicts
+
+NUMBERS = st.sampled_from([1, 2])
+KEYS = st.sampled_from("ab")
+TIMES = st.integers(0, 6)
+ELEMENTS = st.tuples(st.just("element"), NUMBERS, KEYS, TIMES)
+WATERMARKS = st.tuples(st.just("watermark"), NUMBERS, TIMES)
+RESTARTS = st.tuples(st.just("restart"), st.integers(0, len(BACKENDS) - 1))
+STEPS = st.lists(st.one_of(ELEMENTS, ELEMENTS, WATERMARKS, RESTARTS), max_size=20)
+
+
+def of_backend(backend, restore=None):
+    """Of `Enrich`."""
+    return KeyedTwoInputHarness(Enrich(), first, state_backend=BACKENDS[backend], restore=restore)
+
+
+def element_of(number, key, at):
+    """The element of a step, unlike all others."""
+    return (key, at) if number == 1 else (key, f"name{at}")
+
+
+@given(STEPS)
+def test_two_inputs_agree_with_dicts(steps):
+    """Elements and watermarks of either input in any order, restarted anywhere on any backend.
+
+    A restart loses the watermarks, as every restart does; they are said again.  A watermark that
+    does not move the smaller one fires nothing, as in Flink, whatever was registered since.
+    """
+    model, h = EnrichModel(), of_backend(0)
+    expected, actual = [], []
+    told = MIN_WATERMARK
+    for at, (what, *arguments) in enumerate(steps):
+        if what == "element":
+            number, key, timestamp = arguments
+            element = element_of(number, key, at)
+            expected.append(model.element(number, *element, timestamp))
+            process = h.process_element1 if number == 1 else h.process_element2
+            actual.append(process(element, timestamp))
+        elif what == "watermark":
+            number, time = arguments
+            time = max(time, model.watermarks[number])
+            moves = min(time, model.watermarks[3 - number]) > told
+            fired = model.watermark(number, time) if moves else []
+            model.watermarks[number] = time
+            told = min(model.watermarks.values())
+            expected.append(sorted(fired, key=str))
+            advance = h.process_watermark1 if number == 1 else h.process_watermark2
+            actual.append(sorted(advance(time), key=str))
+        else:
+            blob = h.snapshot()
+            h.close()
+            h = of_backend(arguments[0], restore=blob)
+            told = min(model.watermarks.values())
+            moves = told > MIN_WATERMARK
+            fired = model.watermark(1, model.watermarks[1]) if moves else []
+            expected.append(sorted(fired, key=str))
+            said = h.process_watermark1(model.watermarks[1])
+            actual.append(sorted(said + h.process_watermark2(model.watermarks[2]), key=str))
+    h.close()
+
+    assert expected == actual
