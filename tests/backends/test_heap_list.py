@@ -135,29 +135,6 @@ def test_a_list_of_far_positions_is_its_model_too(positions, steps):
         assert elements(in_all(one)) == elements(model)
 
 
-def test_what_was_drained_is_not_drained_again():
-    """Neither what was appended nor what was replaced or deleted."""
-    one = opened()
-    table = appended(one, "abc")
-    one.drain()
-    table.put(1, "B")
-    table.delete(2)
-    one.drain()
-    table.append("d")
-    (changes,) = one.drain()
-
-    assert ([2], ["d"]) == (changes.user_keys, changes.entries)
-
-
-def test_an_element_appended_and_replaced_is_drained_once():
-    """As it is now."""
-    one = opened()
-    appended(one, "ab").put(1, "B")
-    (changes,) = one.drain()
-
-    assert ([0, 1], ["a", "B"]) == (changes.user_keys, changes.entries)
-
-
 def test_the_room_of_expired_elements_is_given_back():
     """A list that keeps losing its first elements does not grow."""
     one, other = opened(), opened()
@@ -204,18 +181,6 @@ def test_a_list_that_lost_its_first_element_and_then_all_begins_anew(verb):
 
     assert {"k": {0: "x", 1: "y"}} == one.contents()["list"] == other.contents()["list"]
     assert 2 == table.count() == other.tables["list"].count()
-
-
-@pytest.mark.parametrize("position", [0, 3])
-def test_a_list_begins_where_its_first_element_was_put(position):
-    """That of a restored list may be at any position."""
-    one = opened()
-    table = appended(one, "")
-    table.put(position + 1, "b")
-    table.put(position, "a")
-    table.append("c")
-
-    assert [(position, "a"), (position + 1, "b"), (position + 2, "c")] == list(table.items())
 
 
 def test_a_rebuilt_map_has_the_order_of_the_working_one():

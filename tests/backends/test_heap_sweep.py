@@ -14,7 +14,7 @@ from pyflinklike import StateTtlConfig
 from pyflinklike._clock import Clock
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend, HeapKeyedStateBackend
 from pyflinklike.state.current_key import CurrentKey
-from pyflinklike.state.table import MISSING, Shape, Table, TableSpec
+from pyflinklike.state.table import Shape, Table, TableSpec
 from pyflinklike.state.ttl_table import TtlTable
 from pyflinklike.types import Types
 
@@ -176,36 +176,6 @@ def test_what_has_gone_since_a_pass_began_costs_it_no_entries(shape: str) -> Non
     for _ in range(3):
         heap.table.sweep(5, looking)
     assert new(7, 1) == sorted(set(looking.seen))
-
-
-@pytest.mark.parametrize("shape", ["single", *MANY])
-def test_nothing_is_found_of_a_key_that_has_nothing(shape: str) -> None:
-    """By any way to ask for many."""
-    heap = Heap.of(shape)
-    user_keys = [heap.user_key(each) for each in range(3)]
-    assert [MISSING] * 3 == heap.table.multi_get(user_keys)
-    heap.add(heap.table, new(0, 1))
-    heap.backend.current.key = "other"
-    assert [MISSING] * 3 == heap.table.multi_get(user_keys)
-    assert ([], [], True) == (
-        list(heap.table.items()),
-        list(heap.table.elements()),
-        heap.table.is_empty(),
-    )
-
-
-@pytest.mark.parametrize("shape", ["single", *MANY])
-def test_many_are_put_under_their_own_user_keys(shape: str) -> None:
-    """As one by one."""
-    heap = Heap.of(shape)
-    pairs = [(heap.user_key(each), (0, each)) for each in range(3)]
-    heap.table.multi_put(pairs)
-    expected = pairs[-1:] if shape == "single" else pairs
-    assert [entry for _, entry in expected] == list(heap.table.elements())
-    if shape != "single":
-        assert expected == list(heap.table.items())
-        heap.table.multi_put([(pairs[1][0], (0, 7))])
-        assert [(0, 0), (0, 7), (0, 2)] == heap.table.multi_get([each for each, _ in pairs])
 
 
 MOST = 9

@@ -6,17 +6,7 @@ import pytest
 from group_log_support import Worker, read_cold
 
 from pyflinklike._changelog.log_storage import InMemoryLogStorage
-from pyflinklike._changelog.segments import read_segment
 from pyflinklike.errors import CorruptStateError
-
-
-def test_a_new_worker_finds_what_was_committed(store):
-    """All segments, in order."""
-    worker = Worker()
-    worker.batch(store, a=1, b=2)
-    worker.batch(store, a=3)
-
-    assert {"a": 3, "b": 2} == read_cold(store)
 
 
 def test_a_commit_writes_only_what_changed(store):
@@ -55,26 +45,6 @@ def test_every_commit_draws_another_nonce(store):
         nonces.add(store.head.nonce)
 
     assert 5 == len(nonces)
-
-
-def test_the_head_names_its_last_segment(store):
-    """Nonce and sequence are those of what was written last."""
-    worker = Worker()
-    worker.batch(store, a=1)
-    worker.batch(store, a=2)
-    last = read_segment(store.segments[store.head.next_sequence - 1], "test")
-
-    assert store.head.nonce == last.nonce == worker.group.nonce
-
-
-def test_a_segment_names_the_state_it_applies_to(store):
-    """Its parent is the nonce of the commit before it."""
-    worker = Worker()
-    worker.batch(store, a=1)
-    first = store.head.nonce
-    worker.batch(store, a=2)
-
-    assert first == read_segment(store.segments[1], "test").parent
 
 
 def test_warm_working_state_is_used(store):
@@ -120,16 +90,6 @@ def test_an_older_working_state_is_caught_up(store):
     assert {"a": 2, "b": 1, "c": 3} == away.contents()
 
 
-def test_a_caught_up_working_state_commits_on(store):
-    """Under the next sequence number, readable by all."""
-    away, here = Worker(), Worker()
-    away.batch(store, a=1)
-    here.batch(store, b=2)
-    away.batch(store, c=3)
-
-    assert {"a": 1, "b": 2, "c": 3} == read_cold(store)
-
-
 def test_an_older_working_state_of_a_lost_commit_is_not_caught_up(store):
     """The segment that follows it has another parent."""
     lost, winner = Worker(), Worker()
@@ -155,27 +115,3 @@ def test_a_late_attempt_in_the_place_of_one_that_counts_is_refused(store):
 
     with pytest.raises(CorruptStateError, match="segment 2"):
         read_cold(store)
-
-
-def test_a_working_state_older_than_the_snapshot_is_rebuilt(store):
-    """The segments that would catch it up are gone."""
-    away, here = Worker(), Worker()
-    away.batch(store, a=1, b=1)
-    here.load(store)
-    here.delete("b")
-    here.group.rewrite = True
-    here.commit(store)
-    here.batch(store, c=3)
-    away.load(store)
-
-    assert {"a": 1, "c": 3} == away.contents()
-
-
-def test_a_deletion_is_durable(store):
-    """It is logged as any change."""
-    worker = Worker()
-    worker.batch(store, a=1, b=2)
-    worker.delete("a")
-    worker.commit(store)
-
-    assert {"b": 2} == read_cold(store)

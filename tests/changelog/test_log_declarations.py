@@ -6,7 +6,7 @@ import pytest
 from group_log_support import COUNT, Worker, read_cold
 
 from pyflinklike._changelog.segments import Declaration
-from pyflinklike.errors import CorruptStateError, IncompatibleStateError
+from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.state.table import RESERVED_PREFIX, Setting, Shape, TableSpec
 from pyflinklike.types import Types
 
@@ -68,26 +68,6 @@ def test_another_max_parallelism_is_refused(store):
 
     with pytest.raises(IncompatibleStateError, match=r"max_parallelism.*8, got 4"):
         Worker(max_parallelism=4).load(store)
-
-
-def test_a_missing_segment_is_refused(store):
-    """The message names the segment."""
-    worker = Worker()
-    worker.batch(store, a=1)
-    worker.batch(store, a=2)
-    del store.segments[0]
-
-    with pytest.raises(CorruptStateError, match="'totals', key group 0, segment 0"):
-        read_cold(store)
-
-
-def test_a_last_segment_that_is_not_the_heads_is_refused(store):
-    """Head and log belong together."""
-    Worker().batch(store, a=1)
-    store.head = attrs.evolve(store.head, nonce=b"x" * 16)
-
-    with pytest.raises(CorruptStateError, match="last segment is not the one its head names"):
-        read_cold(store)
 
 
 SIZED = attrs.evolve(COUNT, settings=[Setting("the size", "5", remedy="use another name")])

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from probe import Probe, Record, drive
 from stream_support import Stream, snapshot_of
@@ -43,39 +42,6 @@ def test_the_log_of_an_empty_group_is_empty():
     assert (
         None is drive(ValueStateDescriptor("s", Types.LONG()), restore=stream.savepoint()).value()
     )
-
-
-@pytest.mark.parametrize("sequence", range(3))
-def test_a_missing_segment_is_refused(store, sequence):
-    """Wherever it is missing."""
-    del store.segments[sequence]
-    with pytest.raises(
-        CorruptStateError, match=f"group 0, segment {sequence}: the segment is missing"
-    ):
-        read_log(store.head, store.segments, "group 0")
-
-
-def test_a_damaged_segment_is_refused(store):
-    """By its checksum."""
-    store.segments[1] = store.segments[1][:-1] + b"?"
-    with pytest.raises(CorruptStateError, match="group 0, segment 1: the checksum"):
-        read_log(store.head, store.segments, "group 0")
-
-
-def test_a_segment_of_another_history_is_refused(store):
-    """It does not follow from the one before."""
-    other = read_segment(store.segments[1], "")
-    other.parent = bytes(range(16))
-    store.segments[1] = other.to_bytes()
-    with pytest.raises(CorruptStateError, match="group 0, segment 1: the segment does not follow"):
-        read_log(store.head, store.segments, "group 0")
-
-
-def test_a_head_of_another_history_is_refused(store):
-    """The last segment is not its own."""
-    head = attrs.evolve(store.head, nonce=bytes(range(16)))
-    with pytest.raises(CorruptStateError, match="group 0: the log's last segment is not"):
-        read_log(head, store.segments, "group 0")
 
 
 def test_key_groups_that_declare_a_state_differently_are_refused():

@@ -9,7 +9,6 @@ import pytest
 from two_input_support import BACKENDS
 
 from pyflinklike import (
-    EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     OutputTag,
     Row,
@@ -79,22 +78,6 @@ def buffered(harness):
     return (*sides, harness.num_event_time_timers())
 
 
-def test_bounds_are_included():
-    """A right element is a partner from l - 2 to l + 1, and not a millisecond before or behind."""
-    with joining() as harness:
-        right(harness, 7, 8, 9, 10, 11, 12)
-
-        assert [("l10", f"r{at}") for at in (8, 9, 10, 11)] == names(left(harness, 10))
-
-
-def test_the_bounds_turn_round_for_a_right_element():
-    """A left element is its partner from r - 1 to r + 2."""
-    with joining() as harness:
-        left(harness, 13, 12, 11, 10, 9, 8)
-
-        assert [(f"l{at}", "r10") for at in (9, 10, 11, 12)] == names(right(harness, 10))
-
-
 @pytest.mark.parametrize("bounds", [(3, 5), (-5, -3)])
 def test_an_interval_may_lie_on_one_side(bounds):
     """Both bounds positive, or both negative."""
@@ -113,43 +96,6 @@ def test_the_times_of_a_pair_are_told_and_its_own_is_the_later_one():
 
         assert [("l10", "r9", (10, 9, 10))] == right(harness, 9)
         assert [("l20", "r21", (20, 21, 21))] == left(harness, 20)
-
-
-def test_elements_of_one_time_all_have_their_pairs_in_the_order_of_arrival():
-    """They share a place in time, and none replaces another."""
-    with joining(0, 0) as harness:
-        for name in "abc":
-            harness.process_element1(("k", name), 5)
-
-        assert [(name, "r5") for name in "abc"] == names(right(harness, 5))
-
-
-def test_keys_do_not_meet():
-    """Only elements of one key are pairs."""
-    with joining() as harness:
-        left(harness, 10)
-
-        assert [] == harness.process_element2(("other", "r"), 10)
-
-
-def test_times_before_1970_join():
-    """Negative times are times."""
-    with joining() as harness:
-        left(harness, -10, 0)
-
-        assert [("l-10", "r-11")] == names(right(harness, -11))
-
-
-def test_an_element_before_the_watermark_is_late():
-    """One at the watermark is not, as in Flink; a late one is counted, joins nothing and is not kept."""
-    with joining(-100, 100) as harness:
-        right(harness, 10)
-        harness.process_both_watermarks(10)
-
-        assert [] == left(harness, 9)
-        assert (0, 1, 1) == buffered(harness)
-        assert {"numLateRecordsDropped": 1} == harness.metrics()
-        assert [("l10", "r10")] == names(left(harness, 10))
 
 
 def test_late_elements_go_to_the_side_output_of_their_input():
@@ -199,16 +145,6 @@ def test_an_interval_that_grew_at_a_restart_leaves_nothing_behind():
         harness.process_both_watermarks(15)
 
         assert (0, 0, 0) == buffered(harness)
-
-
-@pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
-def test_a_restart_loses_no_pair(backend):
-    """What was kept is kept by time, and several elements of one time stay several."""
-    with joining(backend=backend) as harness:
-        left(harness, 10, 10, 9, 13)
-        snapshot = harness.snapshot()
-    with joining(backend=backend, restore=snapshot) as harness:
-        assert [("l9", "r10"), ("l10", "r10"), ("l10", "r10")] == names(right(harness, 10))
 
 
 def test_a_join_reaches_a_worker():
@@ -333,3 +269,24 @@ def test_a_join_that_was_inner_for_a_while_does_not_become_an_outer_one_again():
         stored = driver.snapshot()
     with pytest.raises(IncompatibleStateError, match=r"'inner', got 'left_outer'"):
         _of_kind("left_outer", backend, restore=stored)
+
+
+def test_elements_of_one_time_all_have_their_pairs_in_the_order_of_arrival():
+    """They share a place in time, and none replaces another."""
+    with joining(0, 0) as harness:
+        for name in "abc":
+            harness.process_element1(("k", name), 5)
+
+        assert [(name, "r5") for name in "abc"] == names(right(harness, 5))
+
+
+def test_an_element_before_the_watermark_is_late():
+    """One at the watermark is not, as in Flink; a late one is counted, joins nothing and is not kept."""
+    with joining(-100, 100) as harness:
+        right(harness, 10)
+        harness.process_both_watermarks(10)
+
+        assert [] == left(harness, 9)
+        assert (0, 1, 1) == buffered(harness)
+        assert {"numLateRecordsDropped": 1} == harness.metrics()
+        assert [("l10", "r10")] == names(left(harness, 10))

@@ -123,3 +123,11 @@ def test_a_disabled_ttl_is_none():
     state = expiring(value, StateTtlConfig.DISABLED)
     state.update(1)
     assert 1 == state.at(MAX_WATERMARK).value()
+
+
+def test_the_time_of_a_key_does_not_count_for_another():
+    """Each key has its own stamp."""
+    state = expiring(value)
+    state.update(1)
+    state.of("b").at(50).update(2)
+    assert (None, 2) == (state.at(100).value(), state.of("b").value())

@@ -96,15 +96,6 @@ def test_a_range_in_the_wrong_order_is_empty_and_warned_of(caplog):
     assert ([], 1) == (found, len(caplog.records))
 
 
-def test_empty_texts_are_values_and_keys():
-    """Neither is the None that deletes."""
-    player = Player(KeyValueStoreDescriptor("kv", Types.STRING(), Types.STRING()), 0)
-    player.do(lambda store: store.put("", ""))
-
-    assert [("", "")] == player.do(lambda store: list(store.all()))
-    player.close()
-
-
 @pytest.mark.parametrize(
     ("key_type", "prefix", "keys", "expected"),
     [

@@ -19,7 +19,6 @@ from pyflinklike.stores import (
     SessionKey,
     SessionStoreDescriptor,
     StoreValueError,
-    WindowedKeyValue,
 )
 
 RETENTION = 50
@@ -82,20 +81,6 @@ def test_the_example_merges_in_every_order(order, backend):
     assert {("k", "k", 10, 20): [10, 12, 16, 20]} == {
         key: sorted(agg) for key, agg in replayed(player.records).items()
     }
-
-
-def test_the_example_in_its_own_order():
-    """Step by step, as the algorithm of Kafka's KStreamSessionWindowAggregate."""
-    player = Player(declared(), 0)
-    updates = [player.do(lambda store: add(store, "k", t)) for t in (10, 12, 20, 16)]
-    player.close()
-
-    assert [
-        ([], (10, 10), [10]),
-        ([("k", 10, 10)], (10, 12), [10, 12]),
-        ([], (20, 20), [20]),
-        ([("k", 10, 12), ("k", 20, 20)], (10, 20), [10, 12, 20, 16]),
-    ] == [(update.removed, update.session[1:], update.agg) for update in updates]
 
 
 @law_of_each_backend
@@ -290,18 +275,6 @@ def test_an_equal_session_is_overwritten_in_place():
     player.close()
 
 
-def test_an_expired_session_is_hidden_though_still_stored():
-    """Also from the exact question for it."""
-    player = Player(declared(retention=160), 0)
-    for time in (3, 160, 163):
-        player.do(lambda store: store.put("a", time, time, [time]))
-
-    assert 3 == player.count()
-    assert None is player.do(lambda store: store.fetch_session("a", 3, 3))
-    assert [160, 163] == player.do(lambda store: [each.end for each in store.fetch("a")])
-    player.close()
-
-
 def test_an_event_without_a_value_is_skipped():
     """And counted; it makes no session."""
     player = Player(declared(), 0)
@@ -337,13 +310,4 @@ def test_a_session_does_not_end_before_it_starts():
         player.do(lambda store: store.put("k", 5, 4, [1]))
     with pytest.raises(StateValueError, match="key must not be None"):
         player.do(lambda store: store.put(None, 4, 5, [1]))
-    player.close()
-
-
-def test_sessions_come_as_named_tuples():
-    """Key, aggregate, and the times of the first and last event."""
-    player = Player(declared(), 0)
-    player.do(lambda store: store.put("k", 1, 4, [1]))
-
-    assert [WindowedKeyValue("k", [1], 1, 4)] == player.do(lambda store: list(store.fetch("k")))
     player.close()

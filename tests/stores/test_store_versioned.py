@@ -140,32 +140,6 @@ def test_forgotten_versions_leave_the_storage():
     player.close()
 
 
-def test_the_edges_of_history():
-    """A version exactly as old as the history is taken and seen; the latest one never expires."""
-    descriptor = VersionedStoreDescriptor(
-        "v", Types.STRING(), Types.LONG(), history_retention=HISTORY, scope="partition"
-    )
-    player = Player(descriptor, 0)
-
-    def act(store):
-        store.put("old", 1, 0)
-        store.put("a", 1, 70)
-        store.put("a", 2, 100)
-        return (
-            store.put("a", 0, 80),
-            store.put("a", 0, 79),
-            store.dropped_records,
-            store.get("a", 80),
-            store.get("a", 79),
-            store.get("old", 5),
-            store.get("old", -1),
-        )
-
-    edge = VersionedRecord(0, 80, 100)
-    assert (100, NOT_PUT, 1, edge, None, (1, 0, None), None) == player.do(act)
-    player.close()
-
-
 def test_every_version_is_logged_with_its_time():
     """Caching would lose versions; a version that says there is no value is a deletion."""
     descriptor = VersionedStoreDescriptor(

@@ -59,66 +59,6 @@ def test_whole_segments_of_other_keys_leave_at_a_compaction():
     player.close()
 
 
-def test_many_segments_are_found_as_few_are():
-    """Forwards, backwards, and within bounds."""
-    store = InMemoryWindowStore(1, retention=3_600_000, segments=61)
-    starts = list(range(0, 3_600_000, 240_000))
-    for start in starts:
-        store.put("a", start, start)
-
-    assert starts == [start for start, _ in store.fetch("a")]
-    assert starts[::-1] == [each.start for each in store.all(reverse=True)]
-    assert starts[2:9] == [start for start, _ in store.fetch("a", starts[2], starts[8])]
-
-
-def test_the_boundary_of_expiry():
-    """W=3, R=120000, ST=140000: starts up to 20000 are dropped and hidden, 20001 is alive."""
-    store = InMemoryWindowStore(3, retention=120_000)
-    store.put("k", "edge", 20_001)
-    store.put("k", "gone", 20_000)
-    store.put("k", "newest", 140_000)
-    store.put("k", "late", 20_000)
-
-    assert [(20_001, "edge"), (140_000, "newest")] == list(store.fetch("k", 0, 200_000))
-    assert (None, "edge", 1) == (
-        store.get("k", 20_000),
-        store.get("k", 20_001),
-        store.dropped_records,
-    )
-
-
-def test_what_is_expired_is_hidden_though_still_stored():
-    """A sweep may lag behind by a sixteenth of the retention; no read does."""
-    descriptor = WindowStoreDescriptor(
-        "w", Types.STRING(), Types.LONG(), window_size=1, retention=160
-    )
-    player = Player(descriptor, 0)
-    for start in (3, 160, 163):
-        player.do(lambda store: store.put("a", start, start))
-
-    assert 3 == player.count()
-    assert None is player.do(lambda store: store.get("a", 3))
-    assert [160, 163] == player.do(lambda store: [start for start, _ in store.fetch("a", 0)])
-    assert [160, 163] == player.do(lambda store: [each.start for each in store.all()])
-    player.close()
-
-
-def test_bounds_are_those_of_starts_and_included():
-    """KIP-205's table: A at 10, 15, 20, 25 of size 10, fetched from 10 to 20."""
-    store = InMemoryWindowStore(10)
-    for start in (10, 15, 20, 25):
-        store.put("A", start, start)
-    store.put("AA", 0, 15)
-
-    assert [10, 15, 20] == [start for start, _ in store.fetch("A", 10, 20)]
-    assert [20, 15, 10] == [start for start, _ in store.fetch("A", 10, 20, reverse=True)]
-    assert [("A", 15), ("A", 20), ("AA", 15)] == [
-        (each.key, each.start) for each in store.fetch_all(11, 20)
-    ]
-    assert [] == list(store.fetch("A", 20, 10))
-    assert 5 == len(list(store.all()))
-
-
 def test_windows_of_the_future_are_shown():
     """An open bound is open; Kafka's is the wall clock."""
     store = InMemoryWindowStore(10)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stream_support import BACKENDS
 from window_support import harness, processed
 
 from pyflinklike import AggregateFunction, Types
@@ -15,7 +14,6 @@ from pyflinklike.windows import (
     CountEvictor,
     CountTrigger,
     DeltaEvictor,
-    EventTimeSessionWindows,
     Evictor,
     GlobalWindows,
     TimeEvictor,
@@ -39,17 +37,6 @@ def fired(evictor: Any, given: Any, **options: Any) -> list[Any]:
     with harness(operator, **options) as driver:
         driver.process_elements(given)
         return [[n for _, n in numbers] for _, _, numbers in driver.output]
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(
-    ("after", "expected"),
-    [(False, [[1, 2], [2, 3, 4], [4, 5, 6]]), (True, [[1, 2], [1, 2, 3, 4], [2, 3, 4, 5, 6]])],
-)
-def test_count_evictor(after, expected, backend):
-    """The last three stay; evicted after the function, it sees them once more."""
-    given = elements(1, 2, 3, 4, 5, 6)
-    assert expected == fired(CountEvictor.of(3, after), given, state_backend=backend)
 
 
 def test_java_count_window():
@@ -147,29 +134,6 @@ def test_an_own_evictor():
     with harness(window(TEN).evictor(All()).reduce(max)) as driver:
         driver.process_elements(elements(1, 2))
         assert [] == driver.process_watermark(9)
-
-
-def test_evictors_in_sessions():
-    """Contents with their times are joined when sessions merge."""
-    operator = processed(EventTimeSessionWindows.with_gap(5), evictor=CountEvictor.of(2))
-    with harness(operator) as driver:
-        driver.process_elements(elements(1, 10, 5))
-        assert [[("k", 10), ("k", 5)]] == [each[2] for each in driver.end_of_input()]
-
-
-def test_what_stays_of_a_session_is_in_its_state_window():
-    """Also where that is not the session's own: it grew to the front, and then fires twice."""
-    operator = processed(
-        EventTimeSessionWindows.with_gap(5), evictor=CountEvictor.of(1, True), allowed_lateness=50
-    )
-    with harness(operator) as driver:
-        driver.process_elements(elements(10, 7, 8))
-        driver.process_watermark(20)
-        driver.process_elements(elements(9))
-        seen = [[n for _, n in each[2]] for each in driver.output]
-        assert [[10, 7, 8], [8, 9]] == seen
-        driver.end_of_input()
-        assert 0 == driver._operator.backend.count()
 
 
 def test_evictors_are_checked():

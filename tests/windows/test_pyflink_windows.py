@@ -9,28 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from window_support import Contents, Sums, harness, processed, streamed
+from window_support import Sums, harness, processed, streamed
 
-from pyflinklike import AggregateFunction, OutputTag, Time, Types
+from pyflinklike import AggregateFunction, Time, Types
 from pyflinklike.windows import (
     CountSlidingWindowAssigner,
-    CountTrigger,
     EventTimeSessionWindows,
-    EventTimeTrigger,
-    GlobalWindows,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
-    PurgingTrigger,
     SessionWindowTimeGapExtractor,
-    SlidingEventTimeWindows,
     TumblingEventTimeWindows,
-    count_window,
     window,
     window_all,
 )
 
 EIGHT = [("hi", n) for n in (1, 2, 3, 4, 5, 8, 9, 15)]
-SEVEN = [("hi", n) for n in (1, 2, 3, 4, 8, 9, 15)]
 TWO_KEYS = [("a", 1), ("a", 2), ("b", 3), ("a", 6), ("b", 8), ("b", 9), ("a", 15)]
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 
@@ -158,23 +151,6 @@ def test_event_time_tumbling_window():
     assert [("hi", 0, 5, 4), ("hi", 5, 10, 3), ("hi", 15, 20, 1)] == streamed(operator, EIGHT)
 
 
-def test_count_tumbling_window():
-    """What is left of a window does not come out."""
-    words = [(n, "hi" if n % 2 else "hello") for n in (1, 2, 3, 4, 5, 6)] + [(6, "hello")]
-    with harness(count_window(3).apply(Sums())) as driver:
-        driver._key_selector = lambda element: element[1]
-        driver.process_elements((word, None) for word in words)
-        assert [("hi", 9), ("hello", 12)] == driver.output
-
-
-def test_event_time_sliding_window():
-    """A size that is no multiple of the slide."""
-    assigner = SlidingEventTimeWindows.of(milliseconds(5), milliseconds(2))
-    expected = [(-2, 3, 2), (0, 5, 4), (2, 7, 4), (4, 9, 3), (6, 11, 2), (8, 13, 2)]
-    expected += [(12, 17, 1), (14, 19, 1)]
-    assert [("hi", *each) for each in expected] == streamed(processed(assigner, Counted()), EIGHT)
-
-
 def test_count_sliding_window():
     """Windows of two, one of which begins at every element."""
     words = [(n, "hi" if n % 2 else "hello") for n in (1, 2, 3, 4, 5, 6)]
@@ -182,12 +158,6 @@ def test_count_sliding_window():
         driver._key_selector = lambda element: element[1]
         driver.process_elements((word, None) for word in words)
         assert [("hi", 4), ("hello", 6), ("hi", 8), ("hello", 10)] == driver.output
-
-
-def test_event_time_session_window():
-    """4 and 8 are less than 5 apart, 9 and 15 are not."""
-    operator = processed(EventTimeSessionWindows.with_gap(milliseconds(5)), Counted())
-    assert [("hi", 1, 14, 6), ("hi", 15, 20, 1)] == streamed(operator, SEVEN)
 
 
 def test_event_time_dynamic_gap_session_window():
@@ -219,13 +189,6 @@ def test_window_aggregate_passthrough():
     assert [("a", -1), ("a", 0), ("a", 1), ("b", -1), ("b", 0)] == sorted(results)
 
 
-def test_window_aggregate_accumulator_type():
-    """An accumulator with a type."""
-    kind = Types.TUPLE([Types.INT(), Types.STRING()])
-    results = streamed(sessions_of_two().aggregate(SumAndKey(), accumulator_type=kind), TWO_KEYS)
-    assert [("a", 3), ("a", 6), ("a", 15), ("b", 3), ("b", 17)] == sorted(results)
-
-
 def test_window_aggregate_process():
     """A function of windows gets the one result."""
     kind = Types.TUPLE([Types.INT(), Types.STRING()])
@@ -241,35 +204,12 @@ def test_session_window_late_merge():
         assert [("hi", 0, 13, 3)] == driver.end_of_input()
 
 
-def test_event_time_session_window_with_purging_trigger():
-    """The same sessions, whose contents are dropped when they fire."""
-    assigner = EventTimeSessionWindows.with_gap(milliseconds(3))
-    operator = processed(assigner, Counted(), trigger=PurgingTrigger.of(EventTimeTrigger.create()))
-    expected = [("hi", 1, 7, 4), ("hi", 8, 12, 2), ("hi", 15, 18, 1)]
-    assert expected == streamed(operator, SEVEN)
-
-
-def test_global_window_with_purging_trigger():
-    """Every second of seven elements."""
-    purging = PurgingTrigger.of(CountTrigger.of(2))
-    results = streamed(
-        processed(GlobalWindows.create(), Contents(), trigger=purging), [("hi", 1)] * 7
-    )
-    assert [2, 2, 2] == [len(elements) for _, _, elements in results]
-
-
 def test_event_time_tumbling_window_all():
     """Windows of all elements, whatever is in them."""
     elements = [("hi", 1), ("hello", 2), ("hi", 3), ("hello", 4), ("hello", 5)]
     elements += [("hi", 8), ("hi", 9), ("hi", 15)]
     operator = window_all(TumblingEventTimeWindows.of(milliseconds(5))).process(CountedOfAll())
     assert [(0, 5, 4), (5, 10, 3), (15, 20, 1)] == unkeyed(operator, elements)
-
-
-def test_window_all_reduce():
-    """Sessions of all elements, reduced."""
-    reduced = sessions_of_all().reduce(lambda one, other: (one[0], one[1] + other[1]))
-    assert [("a", 6), ("a", 15), ("a", 23)] == unkeyed(reduced, TWO_KEYS)
 
 
 def test_window_all_reduce_process():
@@ -284,12 +224,6 @@ def test_window_all_reduce_process():
     ] == unkeyed(reduced, TWO_KEYS)
 
 
-def test_window_all_aggregate():
-    """Sessions of all elements, aggregated."""
-    operator = sessions_of_all().aggregate(EvenMinusOdd())
-    assert [("a", -1), ("b", -1), ("b", 1)] == unkeyed(operator, TWO_KEYS)
-
-
 def test_window_all_aggregate_process():
     """With a function of windows."""
     kind = Types.TUPLE([Types.INT(), Types.STRING()])
@@ -298,20 +232,6 @@ def test_window_all_aggregate_process():
     assert [f"key {key} timestamp sum {total}" for key, total in expected] == unkeyed(
         operator, TWO_KEYS
     )
-
-
-def test_side_output_late_data():
-    """With a watermark after each element: 4 is late for [0, 5), 6 is in time for [5, 10)."""
-    tag = OutputTag("late-data", PAIR)
-    assigner = TumblingEventTimeWindows.of(milliseconds(5))
-    operator = processed(assigner, Counted(), allowed_lateness=0, side_output_late_data=tag)
-    with harness(operator) as driver:
-        for n in (0, 8, 4, 6):
-            driver.process_element(("a", n), n)
-            driver.process_watermark(max(driver.watermark, n))
-        driver.end_of_input()
-        assert [("a", 0, 5, 1), ("a", 5, 10, 2)] == driver.output
-        assert [("a", 4)] == driver.side_output(tag)
 
 
 def test_chained_window():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from window_support import Sum, harness, processed, streamed
 
-from pyflinklike import ListStateDescriptor, Time, Types, ValueStateDescriptor
+from pyflinklike import ListStateDescriptor, Types, ValueStateDescriptor
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError, UserFunctionError
 from pyflinklike.windows import (
     ContinuousEventTimeTrigger,
@@ -45,18 +45,6 @@ def is_empty(driver: Any) -> bool:
     return driver._operator.backend.count() == 0
 
 
-def test_event_time_trigger():
-    """At the end of the window, and again at each late element within the lateness."""
-    with harness(processed(TEN, allowed_lateness=5)) as driver:
-        driver.process_elements(elements(1, 2))
-        assert [] == driver.process_watermark(8)
-        assert [((0, 10), 2)] == sizes(driver.process_watermark(9))
-        assert [((0, 10), 3)] == sizes(driver.process_elements(elements(3)))
-        assert [((0, 10), 4)] == sizes(driver.process_elements(elements(4)))
-        assert [] == driver.process_watermark(14)
-        assert is_empty(driver)
-
-
 def test_processing_time_trigger():
     """At the end of the window by the clock; event time does nothing."""
     with harness(processed(TumblingProcessingTimeWindows.of(10))) as driver:
@@ -76,86 +64,6 @@ def test_sessions_by_the_clock():
             driver.process_element(("k", now))
         assert [((1, 9), 2)] == sizes(driver.output)
         assert [((20, 25), 1)] == sizes(driver.set_processing_time(24))
-        assert is_empty(driver)
-
-
-def test_count_trigger_keeps_the_contents():
-    """Firings of a count of 2 see 2, 4 and 6 elements."""
-    with harness(processed(TEN, trigger=CountTrigger.of(2))) as driver:
-        fired = driver.process_elements(elements(1, 2, 3, 4, 5, 6, 7))
-        assert [((0, 10), 2), ((0, 10), 4), ((0, 10), 6)] == sizes(fired)
-        assert [] == driver.end_of_input(), "the end of the window is not a firing"
-        assert is_empty(driver)
-
-
-def test_count_trigger_adds_counts_when_windows_merge():
-    """One and one make two (quirk Q13 of PyFlink, where it fires at the fourth element)."""
-    sessions = EventTimeSessionWindows.with_gap(5)
-    with harness(processed(sessions, trigger=CountTrigger.of(3))) as driver:
-        assert [] == driver.process_elements(elements(1, 10))
-        assert [((1, 15), 3)] == sizes(driver.process_elements(elements(5)))
-
-
-def test_purging_trigger():
-    """What fires is dropped, and the next firing sees what came since."""
-    purging = PurgingTrigger.of(CountTrigger.of(2))
-    with harness(processed(TEN, trigger=purging)) as driver:
-        fired = driver.process_elements(elements(1, 2, 3, 4, 5))
-        assert [2, 2] == [len(contents) for _, _, contents in fired]
-        driver.end_of_input()
-        assert is_empty(driver)
-
-
-def test_purging_trigger_of_late_elements():
-    """With lateness each late element fires alone, and nothing is emitted for nothing."""
-    purging = PurgingTrigger.of(EventTimeTrigger.create())
-    with harness(processed(TEN, trigger=purging, allowed_lateness=5)) as driver:
-        driver.process_elements(elements(1, 2))
-        driver.process_watermark(9)
-        driver.process_elements(elements(3))
-        assert [2, 1] == [len(contents) for _, _, contents in driver.output]
-        assert [] == driver.end_of_input()
-        assert is_empty(driver)
-
-
-def test_continuous_event_time_trigger():
-    """At multiples of the interval, and at the end of the window."""
-    trigger = ContinuousEventTimeTrigger.of(Time.milliseconds(4))
-    with harness(processed(TEN, trigger=trigger)) as driver:
-        driver.process_elements(elements(1))
-        assert [1] == [len(each[2]) for each in driver.process_watermark(4)]
-        driver.process_elements(elements(6))
-        assert [2] == [len(each[2]) for each in driver.process_watermark(8)]
-        assert [2] == [len(each[2]) for each in driver.process_watermark(9)]
-        assert is_empty(driver)
-
-
-def test_continuous_event_time_trigger_at_the_end_of_the_input():
-    """In order of time, 4, 8 and 9 (quirk Q14 of PyFlink, which leaves one out)."""
-    trigger = ContinuousEventTimeTrigger.of(4)
-    with harness(processed(TEN, trigger=trigger)) as driver:
-        driver.process_elements(elements(1))
-        assert 3 == len(driver.end_of_input())
-        assert is_empty(driver)
-
-
-def test_continuous_event_time_trigger_of_late_elements():
-    """As an event-time trigger: each fires."""
-    trigger = ContinuousEventTimeTrigger.of(4)
-    with harness(processed(TEN, trigger=trigger, allowed_lateness=20)) as driver:
-        driver.process_watermark(12)
-        assert [1, 2] == [len(each[2]) for each in driver.process_elements(elements(1, 2))]
-
-
-def test_continuous_event_time_trigger_of_merged_windows():
-    """The earliest of the pending times counts."""
-    trigger = ContinuousEventTimeTrigger.of(4)
-    sessions = EventTimeSessionWindows.with_gap(5)
-    with harness(processed(sessions, trigger=trigger)) as driver:
-        driver.process_elements(elements(1, 10, 5))
-        assert [((1, 15), 3)] == sizes(driver.process_watermark(4))
-        assert [((1, 15), 3)] * 2 == sizes(driver.process_watermark(13))
-        assert [((1, 15), 3)] == sizes(driver.process_watermark(14))
         assert is_empty(driver)
 
 
