@@ -115,31 +115,3 @@ def test_a_user_key_of_any_type_is_found_again_in_the_next_task(tmp_path, user_k
 
     assert 1 == group.tables["any"].size
     backend.close()
-
-
-@pytest.mark.parametrize("most_ahead", [1, 2**24])
-def test_a_batch_that_reads_ahead_reads_the_same(tmp_path, most_ahead):
-    """Whether or not all rows of the group fit into memory."""
-    count = 2500
-    backend, tables = opened(in_directory(tmp_path), 3)
-    group = KeyGroupState(3, NONCE, tables=backend.groups[3])
-    for number in range(4):
-        backend.enter(3, group.tables)
-        for key in range(0, 2 * count, 2):
-            backend.current.key = key
-            value, mapped = tables["value"].get(None), tables["map"].get(key)
-            assert (value, mapped) == ((str(number),) * 2 if number else (MISSING,) * 2)
-            backend.current.key = key + 1
-            assert MISSING is tables["value"].get(None)
-            backend.current.key = key
-            tables["value"].put(None, str(number + 1))
-            tables["map"].put(key, str(number + 1))
-        assert 2 * count == backend.count()
-        kept(backend, group)
-        backend.enter(3, group.tables)
-        group = backend.pop_cached(3)
-        for table in tables.values():
-            table.most_ahead = most_ahead
-
-    assert [False, True, True] == [group.tables[name].is_dense for name in ("list", "map", "value")]
-    backend.close()

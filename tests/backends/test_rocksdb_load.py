@@ -53,39 +53,6 @@ LATER_CONTENTS = {
 }
 
 
-def test_a_group_of_many_rows_is_found_in_the_next_task(tmp_path):
-    """With every entry, its count and its nonce; another group stays."""
-    leave(tmp_path)
-    backend, tables = opened(in_directory(tmp_path), 4)
-    fill(tables, backend.current, 200)
-    before, size = contents(backend), backend.count()
-    kept(backend, KeyGroupState(4, LATER, tables=backend.groups[4]))
-    backend.close()
-    backend, _, other = found(tmp_path)
-    group = backend.pop_cached(4)
-    backend.enter(4, group.tables)
-
-    assert (NONCE, LATER) == (other.nonce, group.nonce)
-    assert (before, size) == (contents(backend), backend.count())
-    backend.close()
-
-
-@pytest.mark.parametrize("is_flushed", [True, False])
-def test_a_loaded_group_replaces_the_former_one(tmp_path, is_flushed):
-    """Whether that is in RocksDB's memory or on the disk: nothing of it is left."""
-    backend, tables = opened(in_directory(tmp_path), 3)
-    fill(tables, backend.current)
-    kept(backend, KeyGroupState(3, NONCE, tables=backend.groups[3]))
-    if is_flushed:
-        backend.release()
-    rebuild(backend, tables)
-    backend.close()
-    backend, _, group = found(tmp_path)
-
-    assert (LATER, LATER_CONTENTS) == (group.nonce, contents(backend))
-    backend.close()
-
-
 def test_a_group_without_entries_replaces_the_former_one(tmp_path):
     """A file has at least one row, so there is none."""
     leave(tmp_path)

@@ -16,61 +16,12 @@ from rocksdb_tasks import (
     in_directory,
     kept,
     leave,
-    opened,
 )
 
-from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike.backends.rocksdb.local_database import LocalDatabase
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.state.current_key import CurrentKey
 from pyflinklike.state.table import MISSING, TableChanges
-
-
-def test_working_state_outlives_its_task(tmp_path):
-    """With its nonce, its entries and its counts."""
-    leave(tmp_path)
-    backend, tables, group = found(tmp_path)
-    backend.current.key = "b"
-
-    assert (NONCE, 7, 33) == (group.nonce, group.next_sequence, backend.count())
-    assert "value b" == tables["value"].get(None)
-    assert ["b3", MISSING] == tables["map"].multi_get([3, 9])
-    assert [0, 1, 2, 3, 4] == [user_key for user_key, _ in tables["map"].items()]
-    assert [f"b{at}" for at in range(5)] == tables["list"].elements()
-    backend.close()
-
-
-def test_what_was_not_kept_is_not_there(tmp_path):
-    """A batch that failed leaves the former state and its nonce."""
-    leave(tmp_path)
-    backend, tables, _ = found(tmp_path)
-    before = contents(backend)
-    backend.current.key = "a"
-    tables["list"].clear()
-    tables["value"].put(None, "lost")
-    backend.close()
-    backend, tables, group = found(tmp_path)
-
-    assert (NONCE, before) == (group.nonce, contents(backend))
-    backend.close()
-
-
-def test_a_group_that_was_rebuilt_replaces_what_is_on_disk(tmp_path):
-    """Nothing of the former state is left among the new one."""
-    leave(tmp_path)
-    backend, tables = opened(in_directory(tmp_path), 3)
-    stale = backend.pop_cached(3)
-    rebuilt = KeyGroupState(3, bytes(16))
-    backend.enter(3, rebuilt.tables)
-    backend.current.key = "z"
-    tables["value"].put(None, "only")
-    kept(backend, rebuilt)
-    backend.close()
-    backend, tables, group = found(tmp_path)
-
-    assert (NONCE, bytes(16)) == (stale.nonce, group.nonce)
-    assert {"value": [("z", None, "only")]} == contents(backend)
-    backend.close()
 
 
 def test_what_a_group_caught_up_with_is_on_disk_in_the_next_task(tmp_path):

@@ -66,17 +66,6 @@ def test_groups_that_fill_at_one_pace_are_compacted_in_different_batches():
     assert len(set(compacted)) == len(compacted)
 
 
-def test_compaction_keeps_the_entries(store):
-    """One snapshot segment tells all."""
-    worker = Worker()
-    for number in range(50):
-        worker.batch(store, **{f"k{number % 7}": number})
-    worker.group.rewrite = True
-    worker.commit(store)
-
-    assert (1, worker.contents()) == (len(store.segments), read_cold(store))
-
-
 def test_compaction_asks_for_cleanup_first(store):
     """What the cleanup deletes is not in the snapshot."""
     worker = Worker(before=lambda: worker.delete("a"))

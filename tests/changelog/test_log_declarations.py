@@ -7,29 +7,10 @@ from group_log_support import COUNT, Worker, read_cold
 
 from pyflinklike._changelog.segments import Declaration
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.state.table import RESERVED_PREFIX, Setting, Shape, TableSpec
+from pyflinklike.state.table import RESERVED_PREFIX, Setting
 from pyflinklike.types import Types
 
 STAMPED = attrs.evolve(COUNT, paired=True)
-OTHER = TableSpec("other", Shape.SINGLE, "value", Types.STRING())
-
-
-def test_the_state_of_a_name_no_longer_declared_survives(store):
-    """Through commits and compaction, until it is declared again."""
-    Worker(COUNT, OTHER).load(store)
-    both = Worker(COUNT, OTHER)
-    both.load(store)
-    both.put("a", "x", "other")
-    both.put("a", 1)
-    both.commit(store)
-    worker = Worker(COUNT)
-    worker.batch(store, a=2)
-    worker.group.rewrite = True
-    worker.commit(store)
-    again = Worker(COUNT, OTHER)
-    again.load(store)
-
-    assert ({"a": 2}, {"a": "x"}) == (again.contents(), again.contents("other"))
 
 
 def test_ttl_switched_on_stamps_the_old_entries_with_the_time_of_the_restore(store):
@@ -42,24 +23,6 @@ def test_ttl_switched_on_stamps_the_old_entries_with_the_time_of_the_restore(sto
     later.load(store)
 
     assert {"a": (70, 1)} == first.contents() == later.contents()
-
-
-def test_ttl_switched_off_drops_the_stamps(store):
-    """The values stay."""
-    worker = Worker(STAMPED)
-    worker.load(store)
-    worker.put("a", (70, 1))
-    worker.commit(store)
-
-    assert {"a": 1} == read_cold(store)
-
-
-def test_another_type_is_refused(store):
-    """The message names the state and both types."""
-    Worker().batch(store, a=1)
-
-    with pytest.raises(IncompatibleStateError, match=r"'count'.*'Long'.*'String'"):
-        Worker(attrs.evolve(COUNT, value_type=Types.STRING())).load(store)
 
 
 def test_another_max_parallelism_is_refused(store):

@@ -120,16 +120,6 @@ def test_both_are_one_function(data):
     check_alternating(InColumns, ByElement, records, "key", cuts, event_time="at")
 
 
-def test_a_map_that_the_other_kind_has_cleared_is_empty():
-    """And what it has put since is there; enough other keys keep the log from being compacted."""
-    others, count = 500, 12
-    keys, words = [*map(str, range(others)), *["a", "b", "a"] * 4], ["x", "y", "z", "w"] * 128
-    records = pa.table({"key": keys, "word": words, "at": [*[0] * others, *range(count)]})
-    cuts = range(others, others + count)
-
-    check_alternating(InColumns, ByElement, records, "key", cuts, event_time="at")
-
-
 @given(data=st.data())
 @settings(max_examples=settings().max_examples // 4)
 def test_both_expire_alike(data):
@@ -274,29 +264,6 @@ def test_entries_are_read_and_written_by_pair():
         [],
         [],
     ] == seen
-
-
-def test_what_was_cleared_stays_cleared_after_a_restart():
-    """Also what was put again since, and what was there before."""
-    steps = iter(["put", "clear", "read"])
-    seen = []
-
-    def act(state, batch):
-        step = next(steps)
-        if step == "put":
-            state.at(batch["w"]).put(1)
-        elif step == "clear":
-            state.clear(np.array([True, False]))
-            state.at("new", codes=[0]).put(2)
-        else:
-            seen.extend(told(state.items()))
-
-    snapshot = None
-    for _ in range(3):
-        with KeyedBatchHarness(Held(act), "k", restore=snapshot) as harness:
-            harness.process_batch(KEYS)
-            snapshot = harness.snapshot()
-    assert [(0, "new", 2), (1, "x", 1)] == seen
 
 
 @pytest.mark.parametrize(

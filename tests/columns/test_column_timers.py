@@ -36,7 +36,6 @@ from pyflinklike.errors import (
     StateValueError,
     UserFunctionError,
 )
-from pyflinklike.testing import KeyedProcessHarness
 
 EVENT, PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 COUNT = ValueStateDescriptor("count", Types.LONG())
@@ -324,20 +323,6 @@ def test_a_processing_time_timer_for_now_waits_until_the_clock_goes_on():
         assert [("a", 5)] == fired(harness.set_processing_time(5))
 
 
-def test_a_timer_can_delete_a_later_one_of_the_same_advance():
-    """Which does not fire; of another key it does."""
-
-    def react(batch, timers):
-        timers.delete_event_time_timer(5, where=np.array(batch["key"].to_pylist()) == "a")
-
-    def act(batch, timers):
-        timers.register_event_time_timer([3, 5, 3, 5], codes=np.array([0, 0, 1, 1]))
-
-    with driven(act, react) as harness:
-        assert [("a", 3), ("b", 3), ("b", 5)] == fired(harness.process_watermark(5))
-        assert 0 == harness.num_event_time_timers()
-
-
 def test_a_timer_that_failed_is_still_due():
     """With those behind it, as of a function of elements."""
     errors = [ValueError("no")]
@@ -367,29 +352,6 @@ def test_timers_have_the_columns_of_their_key(records, key, expected):
     """Whatever form it is kept in."""
     with driven(lambda _, timers: timers.register_event_time_timer(5), None, records, key) as made:
         assert expected == fired(made.process_watermark(5))
-
-
-def test_a_snapshot_has_the_timers():
-    """Those of either kind of function, for either."""
-
-    def act(batch, timers):
-        timers.register_event_time_timer([5, 8])
-
-    class Alike(KeyedProcessFunction):
-        def process_element(self, value, ctx):
-            """Nothing."""
-
-        def on_timer(self, timestamp, ctx):
-            yield ctx.get_current_key(), timestamp
-
-    with driven(act) as harness:
-        snapshot = harness.snapshot()
-    with KeyedProcessHarness(Alike(), lambda row: row["key"], restore=snapshot) as rows:
-        assert [("a", 5)] == rows.process_watermark(6)
-        snapshot = rows.snapshot()
-    with KeyedBatchHarness(Does(act), "key", restore=snapshot) as harness:
-        assert 1 == harness.num_event_time_timers()
-        assert [("b", 8)] == fired(harness.end_of_input())
 
 
 @pytest.mark.parametrize(

@@ -154,28 +154,6 @@ def test_a_timer_that_is_there_may_be_registered_again_at_the_end():
     assert [("event", 1), ("processing", 60), ("processing", 70)] == fired
 
 
-def test_a_timer_that_another_one_deletes_at_the_end_does_not_fire():
-    """Neither if it is registered again: that comes too late."""
-    reacts = {
-        ("processing", 60): [("delete_processing", 70), ("delete_processing", 80), (PROCESSING, 80)]
-    }
-    elements = [(PROCESSING, time) for time in (60, 70, 80, 90)]
-
-    with pytest.warns(UserWarning, match=IGNORED):
-        fired = given_by(opened(Does(reacts)), *elements)
-
-    assert [("processing", 60), ("processing", 90)] == fired
-
-
-def test_an_event_timer_that_a_processing_timer_registers_at_the_end_fires():
-    """As one that an event timer registers: time has ended, so it is due."""
-    reacts = {("processing", 60): [(EVENT, 5)], ("event", 5): [(EVENT, 7)]}
-
-    assert [("processing", 60), ("processing", 61), ("event", 5), ("event", 7)] == given_by(
-        opened(Does(reacts)), (PROCESSING, 60), (PROCESSING, 61)
-    )
-
-
 def test_the_next_key_group_registers_timers_again():
     """What ignored them is over, also where the function has raised."""
     operator = opened(Does({("processing", 60): [("no_such", 1)]}))
@@ -184,21 +162,6 @@ def test_the_next_key_group_registers_timers_again():
     enter_bounded(operator, 1, processing_time=NOW)
 
     assert [("processing", 61)] == given_by(operator, (PROCESSING, 61))
-
-
-def test_timers_of_all_keys_of_a_group_fire_each_under_its_own_key():
-    """Those of processing time as those of event time."""
-
-    class Own(Does):
-        def on_timer(self, timestamp: int, ctx: Any) -> Any:
-            yield ctx.get_current_key(), timestamp
-
-    operator = opened(Own())
-    elements = [(PROCESSING, 9), (PROCESSING, 8), (PROCESSING, 9)]
-    operator.process(["a", "b", "c"], elements, [None] * 3)
-    end_bounded(operator)
-
-    assert {("b", 8), ("a", 9), ("c", 9)} == {*operator.outputs.take().main}
 
 
 class All(ProcessWindowFunction):

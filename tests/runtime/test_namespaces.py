@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from namespaced_probe import NamespacedProbe, NamespacedRecord
-from probe import Mean, Probe, Record
+from probe import Probe, Record
 from stream_support import BACKENDS, READ, Harness, Stream, act, five_states
 
 from pyflinklike import (
-    AggregatingStateDescriptor,
     HashMapStateBackend,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -156,49 +155,6 @@ def test_merged_lists_are_joined(backend):
     driver.merge(2, 3, 1)
     again = driver.restored()
     assert ([20, 30, 31, 10, 11], [], []) == tuple(again.do(elements, n) for n in (2, 3, 1))
-
-
-@on_both_backends
-def test_merged_reducing_state_is_reduced(backend):
-    """With `reduce`, once for each source (quirk Q13 of PyFlink, which keeps the first value)."""
-    joined = ReducingStateDescriptor("text", lambda a, b: f"({a}{b})", Types.STRING())
-    driver = Driver(joined, state_backend=backend)
-    for namespace, text in ((1, "a"), (2, "b"), (3, "c")):
-        driver.do(lambda state, _, text=text: state.add(text), namespace)
-    driver.merge(1, 2, 3)
-    assert ["(a(bc))", None] == [driver.do(lambda state, _: state.get(), n) for n in (1, 2)]
-
-
-@on_both_backends
-def test_merged_aggregating_state_is_merged(backend):
-    """With `merge` of its function; a target without contents takes the sources'."""
-    mean = AggregatingStateDescriptor("mean", Mean(), Types.LIST(Types.LONG()))
-    driver = Driver(mean, state_backend=backend)
-    for namespace, number in ((1, 1), (2, 10), (2, 4)):
-        driver.do(lambda state, _, number=number: state.add(number), namespace)
-    driver.merge(7, 1, 2)
-    assert [5.0, None] == [driver.do(lambda state, _: state.get(), n) for n in (7, 1)]
-
-
-def test_elements_keep_their_age_when_lists_are_merged():
-    """Moving an element is not writing it, so its TTL goes on."""
-    descriptor = ListStateDescriptor("numbers", Types.LONG())
-    descriptor.enable_time_to_live(StateTtlConfig.new_builder(10).build())
-    driver = Driver(descriptor)
-    driver.do(appended(1), 1)
-    driver.harness.set_processing_time(6)
-    driver.do(appended(2), 2)
-    driver.merge(2, 1)
-    driver.harness.set_processing_time(12)
-    assert [2] == driver.do(elements, 2)
-
-
-def test_nothing_merged_is_nothing():
-    """Sources without contents leave the target as it is."""
-    driver = Driver(NUMBERS)
-    driver.do(appended(1), 1)
-    driver.merge(1, 2, 3)
-    assert [1] == driver.do(elements, 1)
 
 
 def test_a_map_cannot_be_merged():

@@ -6,14 +6,11 @@ from probe import Driver, Probe, Record, drive, harness
 
 from pyflinklike import (
     KeyedProcessFunction,
-    ReducingStateDescriptor,
     Row,
     Types,
     ValueStateDescriptor,
 )
 from pyflinklike.errors import (
-    DeclarationError,
-    PyflinklikeError,
     StateAccessError,
     StateValueError,
     UserFunctionError,
@@ -113,14 +110,6 @@ def test_an_error_shows_the_key_as_the_user_knows_it(key, shown):
         drive().of(key).run(lambda _state, _ctx: 1 // 0)
 
 
-def test_an_error_in_the_function_of_a_state_names_the_state():
-    """Besides function, key and element."""
-    state = drive(ReducingStateDescriptor("total", lambda a, b: a // b, Types.LONG()))
-    state.add(1)
-    with pytest.raises(UserFunctionError, match=r"key 'k'.*state 'total': ZeroDivisionError"):
-        state.add(0)
-
-
 def test_what_a_failed_call_wrote_stays_in_the_harness():
     """As in Flink's: there is no transaction around an element."""
 
@@ -215,18 +204,6 @@ def test_our_own_errors_have_a_note_of_the_element():
     assert "at time 5" in notes
 
 
-def test_a_declaration_error_in_open_keeps_its_class():
-    """It is raised at the earliest moment: when the harness is made."""
-    with pytest.raises(DeclarationError, match="state 's' is already declared"):
-        drive(LONG, ValueStateDescriptor("s", Types.STRING()))
-
-
-def test_every_error_is_a_pyflinklike_error():
-    """One except clause catches them all."""
-    with pytest.raises(PyflinklikeError):
-        drive().run(lambda _state, _ctx: 1 // 0)
-
-
 # Keys
 
 
@@ -255,15 +232,3 @@ def test_a_key_must_be_of_the_declared_type(key):
 
 
 # Access without a key
-
-
-def test_state_cannot_be_read_in_open():
-    """It can only be obtained there."""
-
-    class Reads(Probe):
-        def open(self, runtime_context):
-            super().open(runtime_context)
-            self.state.value()
-
-    with pytest.raises(StateAccessError, match=r"in open.. only create the state"):
-        harness(Reads(LONG))

@@ -141,21 +141,6 @@ def test_a_function_that_is_installed_as_a_library_is_told_with_its_line(tmp_pat
     assert f"({package / 'fails.py'}:2, in inverse)" in run.stderr.splitlines()[-1]
 
 
-class Indexed:
-    """A sequence of the old kind."""
-
-    def __getitem__(self, index: int) -> int:
-        return [7, 8][index]
-
-
-@pytest.mark.parametrize("results", [[7, 8], (7, 8), {7: 1, 8: 1}.keys(), Indexed(), iter([7, 8])])
-def test_any_iterable_of_outputs_may_be_returned(results: Any) -> None:
-    """As in PyFlink, which iterates over what it gets."""
-    function = Runs(lambda _function, _value, _ctx: results)
-    harness = KeyedProcessHarness(function, key_selector=lambda _: "k")
-    assert [7, 8] == harness.process_element(0)
-
-
 def test_a_missing_timestamp_is_told_with_the_argument_that_gives_it() -> None:
     """`ctx.timestamp()` is None without event time, as in Flink, and None + 1 says nothing."""
     text = str(error_of(lambda _function, _value, ctx: ctx.timestamp() + 1))

@@ -5,15 +5,13 @@ import datetime as dt
 from inspect import signature
 
 import pytest
-from probe import Probe, Record, Sum, drive, harness
+from probe import Probe, Record, drive, harness
 
 from pyflinklike import (
     MAX_WATERMARK,
     MIN_WATERMARK,
-    AggregatingStateDescriptor,
     HashMapStateBackend,
     KeyedProcessFunction,
-    ReducingStateDescriptor,
     Row,
     Types,
     ValueStateDescriptor,
@@ -142,18 +140,6 @@ def test_metrics_can_be_read():
     h = harness(probe)
     probe.runtime_context.get_metrics_group().counter("seen").inc(2)
     assert 2 == h.metrics()["seen"]
-
-
-def test_entries_of_states_of_one_value_are_counted_by_key():
-    """Over all keys: one per key for value, reducing and aggregating state."""
-    driver = drive(
-        LONG,
-        ReducingStateDescriptor("r", max, Types.LONG()),
-        AggregatingStateDescriptor("a", Sum(), Types.LONG()),
-    )
-    for key in "xyz":
-        driver.of(key).run(lambda s, _: (s[0].update(1), s[1].add(1), s[1].add(2), s[2].add(1)))
-    assert [3, 3, 3] == [driver.entries(name) for name in "sra"]
 
 
 def test_entries_of_an_unknown_state_are_not_counted():

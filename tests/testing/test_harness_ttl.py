@@ -25,24 +25,6 @@ def ttl(milliseconds, *, relaxed=False):
     return descriptor
 
 
-@pytest.mark.parametrize(("milliseconds", "alive"), [(50, None), (200, 1)])
-def test_a_changed_ttl_judges_the_stored_stamp(milliseconds, alive):
-    """A longer one may bring back what had expired."""
-    state = drive(ttl(100))
-    state.update(1)
-    assert alive == state.restored(ttl(milliseconds)).at(150).value()
-    assert None is state.restored(ttl(milliseconds)).at(200).value()
-
-
-def test_a_ttl_switched_on_begins_at_the_restore():
-    """The harness restores at 0, whenever the entry was written."""
-    state = drive(LONG).at(10_000)
-    state.update(1)
-    again = state.restored(ttl(100))
-    assert 1 == again.at(99).value()
-    assert None is again.at(100).value()
-
-
 def test_a_ttl_switched_on_for_a_state_declared_late_begins_at_its_restore():
     """The time of the migration is that of its first declaration."""
     state = drive(LONG)
@@ -55,14 +37,6 @@ def test_a_ttl_switched_on_for_a_state_declared_late_begins_at_its_restore():
 
     assert (1, 1) == (again.run(value), again.at(149).run(value))
     assert None is again.at(150).run(value)
-
-
-def test_a_ttl_switched_off_makes_all_that_is_stored_permanent():
-    """What had expired, too."""
-    state = drive(ttl(100))
-    state.update(1)
-    again = state.at(500).restored(LONG)
-    assert 1 == again.at(10**12).value()
 
 
 def test_a_ttl_switched_off_and_on_begins_anew():

@@ -283,35 +283,6 @@ def test_rows_without_names_go_by_position():
     assert Row(f0=1, f1="x") == type_info.freeze(Row(b=1, a="x"))
 
 
-def test_stored_values_share_nothing_with_what_was_given():
-    """Changing what was frozen does not change what is stored."""
-    for type_info, value, change in [
-        (Types.LIST(Types.LIST(LONG)), [[1]], lambda v: v[0].append(2)),
-        (Types.MAP(STRING, Types.LIST(LONG)), {"a": [1]}, lambda v: v["a"].append(2)),
-        (Types.TUPLE([Types.LIST(LONG)]), ([1],), lambda v: v[0].append(2)),
-        (Types.ROW([PICKLED]), ([1],), lambda v: v[0].append(2)),
-        (PICKLED, {"a": [1]}, lambda v: v["a"].append(2)),
-        (Types.PRIMITIVE_ARRAY(Types.BYTE()), bytearray(b"a"), lambda v: v.append(1)),
-    ]:
-        stored = type_info.freeze(value)
-        before = type_info.thaw(stored)
-        change(value)
-        assert before == type_info.thaw(stored)
-
-
-def test_what_was_read_is_the_callers_own():
-    """Changing what thaw gave does not change what is stored."""
-    for type_info, value, change in [
-        (Types.LIST(Types.LIST(LONG)), [[1]], lambda v: v[0].append(2)),
-        (Types.MAP(STRING, LONG), {"a": 1}, lambda v: v.update(b=2)),
-        (Types.ROW_NAMED(["a"], [Types.LIST(LONG)]), Row(a=[1]), lambda v: v.a.append(2)),
-        (PICKLED, [1], lambda v: v.append(2)),
-    ]:
-        stored = type_info.freeze(value)
-        change(type_info.thaw(stored))
-        assert value == type_info.thaw(stored)
-
-
 def test_a_stored_row_cannot_be_renamed():
     """The row that thaw hands out as it is keeps its names."""
     type_info = Types.ROW([LONG])

@@ -9,27 +9,11 @@ from pyflinklike.errors import StateValueError
 from pyflinklike.upsert import (
     FinalizedValue,
     GetStats,
-    ProvisionalValue,
     PutStats,
     PutValue,
     SnapshotStats,
-    Tombstone,
     UpsertValueAndSize,
 )
-
-
-def test_what_was_put_is_there(state):
-    """In the order of the keys asked for; nothing where nothing was put."""
-    put(state, "a", FinalizedValue({"n": [1]}, (3, "x")))
-    put(state, "b", Tombstone(4))
-    put(state, ("c", 1), ProvisionalValue((1, 2), (None, 3, 4)))
-
-    assert [
-        Tombstone(4),
-        None,
-        ProvisionalValue((1, 2), (None, 3, 4)),
-        FinalizedValue({"n": [1]}, (3, "x")),
-    ] == values(state, "b", "absent", ("c", 1), "a")
 
 
 def test_absence_has_no_metadata(state):
@@ -79,22 +63,6 @@ def test_what_cannot_be_stored_stops_the_whole_batch(state):
     assert SnapshotStats() == state.snapshot_stats
 
 
-def test_of_two_puts_of_one_key_the_last_one_stays(state):
-    """And is counted once."""
-    stats = state.multi_put(
-        [
-            ("a", PutValue(FinalizedValue("first"), None)),
-            ("a", PutValue(Tombstone(None), None)),
-            ("a", PutValue(FinalizedValue("last one"), None)),
-        ]
-    )
-
-    size = state.multi_get(["a"])[0].metadata.size
-    assert [FinalizedValue("last one")] == values(state, "a")
-    assert PutStats(3, 1, 0, size, 2, 0, 1) == stats
-    assert (1, 0, size) == (state.num_records, state.num_tombstones, state.size_bytes)
-
-
 def test_what_was_handed_out_is_the_callers_own(state):
     """Changing it changes nothing here; nor does changing what was put."""
     value = {"n": [1]}
@@ -103,26 +71,6 @@ def test_what_was_handed_out_is_the_callers_own(state):
     state.multi_get(["a"])[0].value.value["n"].append(3)
 
     assert [FinalizedValue({"n": [1]})] == values(state, "a")
-
-
-def test_records_and_tombstones_are_counted(state):
-    """Deletes, too; without per-record statistics only the differences are."""
-    put(state, "a", FinalizedValue("v", 1))
-    updated = put(state, "a", FinalizedValue("vv", 2))
-    deleted = put(state, "a", Tombstone(3))
-    forgotten = put(state, "a", None)
-    again = state.multi_put([("a", PutValue(FinalizedValue("v"), None))], False)
-
-    assert (0, 0, 1, 1) == (
-        updated.values_diff,
-        updated.inserts,
-        updated.updates,
-        updated.size_diff,
-    )
-    assert (-1, 1, 1) == (deleted.values_diff, deleted.tombstones_diff, deleted.deletes)
-    assert (0, -1, 0) == (forgotten.values_diff, forgotten.tombstones_diff, forgotten.deletes)
-    assert PutStats(1, 1, 0, 4) == again
-    assert PutStats(5, 1, 0, 4, 1, 1, 1) == state.put_stats
 
 
 def test_gets_are_counted(state):

@@ -116,25 +116,6 @@ def test_the_highest_order_key_wins():
     assert 2 == h.metrics()["stale_upserts"]
 
 
-def test_a_deletion_is_remembered():
-    """Also that of a key that was never there."""
-    h = ordered()
-
-    assert [] == h.process_element(element(None, 5))
-    assert [] == h.process_element(element("late", 4))
-    assert [("insert", "new", 1)] == changes(h.process_element(element("new", 6)))
-    assert 0 == h.num_keyed_state_entries("upsert-tombstone")
-
-
-def test_a_stale_deletion_deletes_nothing():
-    """It is older than what is there."""
-    h = ordered()
-    h.process_element(element("a", 2))
-
-    assert [] == h.process_element(element(None, 1))
-    assert [] == h.process_element(element(None, 2))
-
-
 def test_a_tombstone_expires():
     """Seven days after the deletion what is older is taken for new."""
     h = ordered()

@@ -14,25 +14,6 @@ from pyflinklike.views import MaterializedView
 # What a batch is
 
 
-def test_a_batch_id_seen_before_is_ignored(view):
-    """Its rows are not even looked at."""
-    assert view.apply([{"id": "a", "n": 1}], 0)
-
-    assert not view.apply(iter([{"id": "a", "n": 2}, "no row"]), 0)
-    assert 1 == view["a"]["n"]
-
-
-def test_batch_ids_may_come_in_any_order(view):
-    """Each is applied once, however long ago."""
-    applied = [3, 1, 2, 7, 0, 5, 4, 6, 10]
-    for number in applied:
-        assert view.apply([{"id": number}], number)
-
-    assert [False] * len(applied) == [view.apply([{"id": -1}], number) for number in applied]
-    assert view.apply([], 8)
-    assert len(applied) == len(view)
-
-
 def test_ids_that_touch_are_kept_as_one_run(view):
     """So that what is known of the past does not grow with it."""
     for number in [*range(0, 300, 2), *range(1, 300, 2)]:
@@ -88,18 +69,6 @@ def test_a_batch_id_is_an_int(view, batch_id):
 # Order
 
 
-@pytest.mark.parametrize(
-    ("order", "kept"), [(4, "old"), (5, "old"), (6, "new"), (None, "old")], ids=str
-)
-def test_a_stale_plain_row_is_dropped(tmp_path, order, kept):
-    """One whose order is not greater than that of the row it would replace."""
-    with MaterializedView("v", key="id", order_by="at", path=tmp_path) as view:
-        view.apply([{"id": "a", "at": 5, "n": "old"}], 0)
-        view.apply([{"id": "a", "at": order, "n": "new"}], 1)
-
-        assert kept == view["a"]["n"]
-
-
 def test_the_highest_order_of_a_batch_wins(tmp_path):
     """Wherever it stands, by several columns as by one."""
     with MaterializedView("v", key="id", order_by=["term", "at"], path=tmp_path) as view:
@@ -123,12 +92,3 @@ def test_orders_that_cannot_be_compared_are_refused(tmp_path):
             view.apply([{"id": "a", "at": 1}, {"id": "a", "at": "2"}], 0)
         with pytest.raises(StateValueError, match="ordered by"):
             view.apply([{"id": "a"}], 0)
-
-
-def test_changes_are_not_judged_by_order(tmp_path):
-    """Something ordered them already."""
-    with MaterializedView("v", key="id", order_by="at", path=tmp_path) as view:
-        view.apply([{"id": "a", "at": 5}], 0)
-        view.apply([{"id": "a", "at": 4, "op": "update_after", "diff": 1}], 1)
-
-        assert 4 == view["a"]["at"]

@@ -47,23 +47,6 @@ def test_an_update_may_come_in_several_forms(tmp_path, rows):
         assert 2 == view["a"]
 
 
-def test_a_retraction_without_a_new_row_removes_the_row(tmp_path):
-    """As where a filter took the other half."""
-    with MaterializedView("v", key="key", path=tmp_path) as view:
-        view.apply([change("insert", "a", 1)], 0)
-        view.apply([change("update_before", "a", 1)], 1)
-
-        assert "a" not in view
-
-
-def test_a_delete_of_an_unknown_key_does_nothing(tmp_path):
-    """As the tombstone after a delete."""
-    with MaterializedView("v", key="key", path=tmp_path) as view:
-        view.apply([change("delete", "a", None)], 0)
-
-        assert 0 == len(view)
-
-
 def test_changes_may_be_bare_tuples(view):
     """Of key, op, value and diff, and perhaps an error."""
     view.apply([("a", "insert", Row(n=1), 1), ("b", "insert", Row(n=2), 1, None)], 0)

@@ -73,26 +73,6 @@ def test_a_subscriber_sees_what_comes(view):
         ] == list(changes)
 
 
-def test_a_batch_is_one_change_for_each_key_that_it_changes(view):
-    """Nobody could have read what was in between; in the order in which the keys arrived."""
-    view.apply(rows(("a", 1), ("c", 1)), 0)
-    with view.changes(timeout=0) as changes:
-        view.apply([*rows(("x", 1), ("b", 1), ("a", 2), ("b", 2)), delete("x"), *rows(("c", 1))], 1)
-
-        assert [("insert", "b", None, 2), ("update_after", "a", 1, 2)] == taken(changes)
-
-
-def test_a_replayed_batch_is_not_told_again(view):
-    """Nor is anything of one that was refused."""
-    with view.changes(timeout=0) as changes:
-        view.apply(rows(("a", 1)), 0)
-        view.apply(rows(("a", 2)), 0)
-        with pytest.raises(StateValueError):
-            view.apply([*rows(("b", 1)), "no row"], 1)
-
-        assert [("insert", "a", None, 1)] == taken(changes)
-
-
 def test_the_earliest_are_those_the_history_has(tmp_path):
     """What the oldest batch left comes as inserts; then what was changed, then what comes."""
     with MaterializedView("v", key="id", path=tmp_path, history=3) as view:

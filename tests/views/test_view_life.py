@@ -23,17 +23,6 @@ from pyflinklike.views import MaterializedView
 from pyflinklike.views.file_database import CommitMark
 
 
-def test_a_view_is_there_when_it_is_opened_again(tmp_path, clock):
-    """Rows, past, freshness and the batch ids that were applied."""
-    with MaterializedView("v", key="id", path=tmp_path, clock=clock) as view:
-        view.apply([{"id": "a", "n": 1}], 0)
-        view.apply([{"id": "a", "n": 2}], 1)
-    with MaterializedView("v", key="id", path=tmp_path, clock=clock) as view:
-        assert not view.apply([{"id": "a", "n": 3}], 1)
-        assert ({"id": "a", "n": 2}, 1) == (view["a"], view.as_of(0)["a"]["n"])
-        assert (1, None, 0) == view.freshness
-
-
 def test_two_may_open_a_view_at_once(tmp_path):
     """Another process sees each batch when it is committed, and may write as well."""
     with (
@@ -187,21 +176,6 @@ def test_a_full_disk_fails_the_batch(view):
     view._database._writer.execute("PRAGMA max_page_count = 1000000")
     assert view.apply(rows, 1)
     assert 101 == len(view)
-
-
-def test_a_damaged_file_is_told_when_it_is_read(tmp_path):
-    """By an error of ours."""
-    with MaterializedView("v", key="id", path=tmp_path) as view:
-        view.apply([{"id": n, "text": "x" * 100} for n in range(1_000)], 0)
-    data = bytearray(view.path.read_bytes())
-    data[4_096 * 2 :] = b"\xff" * (len(data) - 4_096 * 2)
-    view.path.write_bytes(data)
-
-    with (
-        pytest.raises(CorruptStateError, match="restore"),
-        MaterializedView("v", key="id", path=tmp_path) as view,
-    ):
-        view.query(allow_scan=True)
 
 
 def test_a_view_of_a_later_format_is_refused(tmp_path):

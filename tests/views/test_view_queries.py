@@ -38,15 +38,6 @@ def test_a_row_that_was_read_is_the_readers_own(view):
     assert {"id": "a", "tags": ["x"]} == view.get("a")
 
 
-def test_a_later_row_takes_the_place_of_the_one_before(view):
-    """Within a batch and across batches."""
-    view.apply([{"id": "a", "n": 1}, {"id": "a", "n": 2}], 0)
-    assert 2 == view["a"]["n"]
-
-    view.apply([{"id": "a", "n": 3}], 1)
-    assert (3, 1) == (view["a"]["n"], len(view))
-
-
 def test_a_query_by_key_needs_no_scan(view):
     """One key or several, with further conditions on what is found."""
     view.apply([{"id": each, "n": n} for n, each in enumerate("abc")], 0)
@@ -122,13 +113,6 @@ def test_a_key_given_as_a_list_of_one_column_is_plain(tmp_path):
         view.apply([{"id": 1}], 0)
 
         assert {"id": 1} == view[1]
-
-
-def test_equal_keys_of_different_types_are_different(view):
-    """As everywhere in pyflinklike."""
-    view.apply([{"id": 1}], 0)
-
-    assert (None, None) == (view.get(1.0), view.get(True))
 
 
 def test_no_key_is_none(view):
