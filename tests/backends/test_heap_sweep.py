@@ -112,28 +112,6 @@ def test_keys_deleted_since_a_pass_began_are_made_up_for() -> None:
     assert new(5, 10) == looking.seen
 
 
-@pytest.mark.parametrize("shape", MANY)
-def test_a_pass_looks_at_each_entry_of_a_key_once(shape: str) -> None:
-    """From step to step it goes on where it was."""
-    heap = Heap.of(shape)
-    heap.add(heap.table, new(0, 1_001))
-    looking = Looking()
-    heap.table.sweep(10, looking)  # begins the pass
-    for _ in range(101):
-        heap.table.sweep(10, looking)
-    assert new(0, 1_001) == looking.seen
-
-
-@pytest.mark.parametrize("shape", MANY)
-def test_the_expired_of_a_long_key_go_and_the_others_stay(shape: str) -> None:
-    """In two passes, in steps of a few."""
-    heap = Heap.of(shape)
-    heap.add(heap.table, new(0, 1_000))
-    deleted = sum(heap.table.sweep(7, lambda entry: entry[1] % 3 == 0) for _ in range(300))
-    left = [entry for entry in new(0, 1_000) if entry[1] % 3]
-    assert (334, left, 666) == (deleted, list(heap.table.elements()), heap.table.count())
-
-
 def test_a_sweep_goes_on_in_a_list_whose_gaps_were_closed() -> None:
     """Its positions change with that."""
     heap = Heap.of("list")

@@ -27,44 +27,22 @@ def warm() -> WarmGroups:
     return WarmGroups()
 
 
-def test_a_group_is_kept(warm):
-    """And is the same object when it is taken."""
+def test_a_group_is_kept_until_it_is_taken(warm):
+    """It is the same object, and while it is worked on it is gone; an unknown one is no error."""
     group = group_of({})
     warm.keep("a", group, PLENTY)
-
-    assert group is warm.take("a")
-
-
-def test_a_group_is_taken_once(warm):
-    """While it is worked on, it is gone."""
-    warm.keep("a", group_of({}), PLENTY)
-    warm.take("a")
-
-    assert None is warm.take("a")
-
-
-def test_an_unknown_group_is_not_there(warm):
-    """Taking it is no error."""
-    assert None is warm.take("a")
-
-
-def test_an_empty_cache_weighs_nothing(warm):
-    """Whatever came and went."""
-    warm.keep("a", group_of({"k": 1}), PLENTY)
-    warm.keep("a", group_of({"k": 2}), PLENTY)
-    warm.take("a")
-
-    assert (0, 0) == (len(warm), warm.total_bytes)
+    assert (group, None, None) == (warm.take("a"), warm.take("a"), warm.take("b"))
 
 
 def test_the_total_is_the_weight_of_what_is_kept(warm):
-    """A group that is kept again counts once."""
+    """A group that is kept again counts once; whatever came and went weighs nothing."""
     group = group_of({"k": 1})
-    warm.keep("a", group, PLENTY)
-    warm.keep("a", group, PLENTY)
-    warm.keep("b", group, PLENTY)
-
+    for owner in "aab":
+        warm.keep(owner, group, PLENTY)
     assert 2 * weight_of(group) == warm.total_bytes
+    for owner in "ab":
+        warm.take(owner)
+    assert (0, 0) == (len(warm), warm.total_bytes)
 
 
 def play(warm, rounds, limit, group):

@@ -2,13 +2,10 @@
 """The logs of operators: timers and warm state of other tasks, and heads without entries."""
 
 from group_log_support import Worker
-from tasks import Task
+from tasks import Task, opened
 
 from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.log_storage import HeadTimes
-from pyflinklike._runtime.assembly import OperatorDeclaration
-from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike.backends.heap.heap_backend import WARM_GROUPS, HashMapStateBackend
 from pyflinklike.functions.process_functions import KeyedProcessFunction
 from pyflinklike.state.descriptors import ValueStateDescriptor
@@ -26,16 +23,7 @@ def test_a_caught_up_group_fires_the_timers_of_others(store):
         def on_timer(self, timestamp, ctx):
             fired.append(timestamp)
 
-    def operator():
-        made = make_keyed_operator(
-            OperatorDeclaration(
-                Function(), HashMapStateBackend(), Types.STRING(), TaskInfo("timers"), "tested"
-            )
-        )
-        made.open()
-        return made
-
-    away, here = operator(), operator()
+    away, here = opened(Function()), opened(Function())
     groups = {away: KeyGroupState(0), here: KeyGroupState(0)}
     for worker, timer in [(away, 1), (here, 2)]:
         groups[worker] = worker.load(store, store.head, groups[worker])

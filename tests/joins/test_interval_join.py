@@ -78,26 +78,6 @@ def buffered(harness):
     return (*sides, harness.num_event_time_timers())
 
 
-@pytest.mark.parametrize("bounds", [(3, 5), (-5, -3)])
-def test_an_interval_may_lie_on_one_side(bounds):
-    """Both bounds positive, or both negative."""
-    with joining(*bounds) as harness:
-        left(harness, 10)
-        inside, around = [10 + at for at in range(bounds[0], bounds[1] + 1)], range(20)
-
-        assert [("l10", f"r{at}") for at in inside] == names(right(harness, *around))
-
-
-def test_the_times_of_a_pair_are_told_and_its_own_is_the_later_one():
-    """Whichever element came last."""
-    with joining() as harness:
-        left(harness, 10)
-        right(harness, 21)
-
-        assert [("l10", "r9", (10, 9, 10))] == right(harness, 9)
-        assert [("l20", "r21", (20, 21, 21))] == left(harness, 20)
-
-
 def test_late_elements_go_to_the_side_output_of_their_input():
     """Then they are not counted as dropped."""
     with joining(left_late=LATE[0], right_late=LATE[1]) as harness:
@@ -174,37 +154,6 @@ def test_a_single_output_is_refused():
         left(harness, 1)
         with pytest.raises(OutputError, match=r"^calls of .*\.process_element give .*yield it"):
             right(harness, 1)
-
-
-@pytest.mark.parametrize(
-    ("join", "expected"),
-    [
-        ("inner", []),
-        ("left_outer", [("l10", None, (10, None, 11))]),
-        ("right_outer", [(None, "r20", (None, 20, 22))]),
-        ("full_outer", [("l10", None, (10, None, 11)), (None, "r20", (None, 20, 22))]),
-    ],
-)
-def test_an_outer_join_gives_out_elements_without_a_partner_when_they_are_let_go(join, expected):
-    """Once, and not those that had one, whichever of the two came first; the time is the timer's."""
-    with joining(join=join) as harness:
-        left(harness, 10, 30)
-        right(harness, 20, 30, 40)
-        left(harness, 40)
-        harness.process_both_watermarks(10)
-        outputs = harness.process_both_watermarks(100)
-
-        assert (expected, (0, 0, 0)) == (outputs, buffered(harness))
-
-
-def test_an_element_has_had_its_partner_also_when_that_is_gone():
-    """A left element outlives the partner that it had; it is not given out alone."""
-    with joining(-10, 10, "full_outer") as harness:
-        left(harness, 10)
-        right(harness, 0)
-        harness.process_both_watermarks(10)
-
-        assert [] == harness.process_both_watermarks(100)
 
 
 def test_kept_elements_of_another_type_are_refused_at_a_restart():

@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import uuid
 import warnings
 from typing import Any
 
 import pytest
+import tasks
 from hypothesis import given
 from hypothesis import strategies as st
 from window_support import processed
 
 from pyflinklike import (
-    HashMapStateBackend,
     KeyedProcessFunction,
     ListStateDescriptor,
     OutputTag,
@@ -23,9 +22,6 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
-from pyflinklike._runtime.assembly import OperatorDeclaration
-from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import end_bounded, enter_bounded
 from pyflinklike.errors import UserFunctionError
@@ -43,13 +39,7 @@ IGNORED = "a processing-time timer that is registered while timers fire at the e
 
 def opened(function: Any) -> KeyedProcessOperator:
     """An operator within its first key group."""
-    task = TaskInfo("tested", max_parallelism=8)
-    operator = make_keyed_operator(
-        OperatorDeclaration(
-            function, HashMapStateBackend(), Types.STRING(), task, f"batch-{uuid.uuid4()}"
-        )
-    )
-    operator.open()
+    operator = tasks.opened(function)
     enter_bounded(operator, 0, processing_time=NOW)
     return operator
 

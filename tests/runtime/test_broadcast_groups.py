@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import pytest
 from broadcast_support import LIMITS, TOTAL, Alert
+from tasks import opened
 from two_input_support import BACKENDS
 
-from pyflinklike import Types
 from pyflinklike._changelog.key_group_state import KeyGroupState
-from pyflinklike._runtime.assembly import OperatorDeclaration
-from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.function_kinds import make_keyed_operator
 
 
 class Counted(Alert):
@@ -29,18 +26,8 @@ class Groups:
 
     def __init__(self, backend, count=3):
         self.function = Counted()
-        self.operator = make_keyed_operator(
-            OperatorDeclaration(
-                self.function,
-                backend,
-                Types.STRING(),
-                TaskInfo("alerts"),
-                "test/0",
-                broadcast_states=(LIMITS,),
-            )
-        )
+        self.operator = opened(self.function, backend, broadcast_states=(LIMITS,))
         self.states = [KeyGroupState(index) for index in range(count)]
-        self.operator.open()
 
     def give(self, *rules, groups=None):
         """A task: every key group is given the rules."""

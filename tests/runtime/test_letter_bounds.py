@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tasks import opened
 
-from pyflinklike import DeadLetters, HashMapStateBackend, KeyedProcessFunction, OutputTag, Types
+from pyflinklike import DeadLetters, KeyedProcessFunction, OutputTag, Types
 from pyflinklike._changelog.log_storage import InMemoryLogStorage
-from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.errors import UserFunctionError
 
@@ -42,17 +40,7 @@ class Query:
     def micro_batch(self, *groups: tuple[int, int, int]) -> None:
         """Process records of key groups: the number of each, of bad records and of good ones."""
         task = TaskInfo("picky", max_parallelism=8, batch=self.batch)
-        operator = make_keyed_operator(
-            OperatorDeclaration(
-                Picky(),
-                HashMapStateBackend(),
-                Types.LONG(),
-                task,
-                f"bounds-{uuid.uuid4()}",
-                on_error=self.on_error,
-            )
-        )
-        operator.open()
+        operator = opened(Picky(), task=task, key_type=Types.LONG(), on_error=self.on_error)
         logs = [each.copy() for each in self.logs]
         for index, bad, good in groups:
             values = [True] * bad + [False] * good

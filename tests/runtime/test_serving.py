@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 import pytest
+import tasks
 
-from pyflinklike import HashMapStateBackend, KeyedProcessFunction, Types, ValueStateDescriptor
+from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
-from pyflinklike._runtime.assembly import OperatorDeclaration
-from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import (
     PreWatermarkRecords,
@@ -61,18 +58,7 @@ def operator() -> KeyedProcessOperator:
 
 def opened(function: KeyedProcessFunction | None = None) -> KeyedProcessOperator:
     """Another one, as of another worker."""
-    task = TaskInfo("sum", max_parallelism=8)
-    made = make_keyed_operator(
-        OperatorDeclaration(
-            function or Sum(),
-            HashMapStateBackend(),
-            Types.STRING(),
-            task,
-            f"serving-{uuid.uuid4()}",
-        )
-    )
-    made.open()
-    return made
+    return tasks.opened(function or Sum())
 
 
 def records(*values: int, key: str = "k") -> Records:

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""What a call puts out: main outputs, and values that go to a side output by their tag."""
+
 import pytest
 from probe import harness
 
@@ -31,16 +33,18 @@ def emitted(outputs):
 
 
 def test_a_tagged_pair_goes_to_its_side_output():
-    """And to no other, and not to the main output."""
+    """And to no other, and not to the main output; from a timer as from an element."""
     h, main = emitted([1, (LATE, 2), (ODD, 3), 4, (LATE, 5)])
     assert ([1, 4], [1, 4]) == (main, h.output)
     assert ([2, 5], [3]) == (h.side_output(LATE), h.side_output(ODD))
+    assert ([1, 4], [2, 5, 2, 5]) == (h.process_watermark(10), h.side_output(LATE))
 
 
 def test_a_tag_is_known_by_its_id():
-    """Another object of the same id is the same side output."""
+    """Another object of the same id is the same side output; one that nobody fed is empty."""
     h, _ = emitted([(OutputTag("late"), 1)])
-    assert [1] == h.side_output(OutputTag("late", Types.STRING()))
+    same = OutputTag("late", Types.STRING())
+    assert ([1], []) == (h.side_output(same), h.side_output(ODD))
 
 
 def test_a_value_that_does_not_fit_the_type_of_its_tag_is_refused():
@@ -51,77 +55,20 @@ def test_a_value_that_does_not_fit_the_type_of_its_tag_is_refused():
         emitted([(LATE, 3.7)])
 
 
-def test_a_side_output_can_be_put_out_by_a_timer():
-    """As from an element."""
-    h, _ = emitted([(LATE, 1), 2])
-    assert [2] == h.process_watermark(10)
-    assert [1, 1] == h.side_output(LATE)
-
-
-def test_a_side_output_that_nobody_fed_is_empty():
-    """Reading one declares nothing."""
-    h, _ = emitted([1])
-    assert [] == h.side_output(LATE)
-
-
-def test_a_tagged_pair_stays_a_side_output_if_nobody_reads_it():
-    """PyFlink puts the pair into the main output then."""
-    _, main = emitted([(LATE, 1)])
-    assert [] == main
-
-
-def test_outputs_that_a_host_moved_are_gone():
-    """They are in its own lists, and those of the next call are not mixed with them."""
-    outputs, main, side = Outputs(), [0], {"late": [1]}
-    outputs.emit([1, (LATE, 2)], "k")
-    assert [1] == outputs.move_to(main, side)
-    assert ([0, 1], {"late": [1, 2]}) == (main, side)
-    assert Outputs() == outputs
-
-
-def test_outputs_that_a_host_took_are_gone():
-    """It has them with their keys."""
-    outputs = Outputs()
-    outputs.emit([1, (LATE, 2)], "k")
-    assert Outputs([1], ["k"], {"late": (["k"], [2])}) == outputs.take()
-    assert Outputs() == outputs
-
-
-def test_outputs_before_and_after_the_watermark_are_told_apart():
-    """Of the main output and of side outputs; whoever takes them all has those before it first."""
-
-    def gathered():
-        outputs = Outputs()
-        outputs.emit([1, (LATE, 2)], "k")
-        outputs.watermark_passes()
-        outputs.emit([3, (LATE, 4), (ODD, 5)], "l")
-        return outputs
-
-    before = Outputs([1], ["k"], {"late": (["k"], [2])})
-    after = Outputs([3], ["l"], {"late": (["l"], [4]), ODD.tag_id: (["l"], [5])})
-    apart = gathered()
-    assert (before, after) == apart.take_apart()
-    assert (Outputs(), Outputs()) == apart.take_apart()
-    sides = {"late": (["k", "l"], [2, 4]), ODD.tag_id: (["l"], [5])}
-    assert Outputs([1, 3], ["k", "l"], sides) == gathered().take()
-
-
-def test_a_side_output_takes_any_value():
+def test_a_side_output_without_a_type_takes_any_value():
     """None and tuples too."""
     h, _ = emitted([(ODD, None), (ODD, (1, 2)), (ODD, Row(a=1))])
     assert [None, (1, 2), Row(a=1)] == h.side_output(ODD)
 
 
 def test_an_empty_tuple_is_a_main_output():
-    """PyFlink raises an IndexError."""
-    _, main = emitted([()])
-    assert [()] == main
+    """PyFlink raises an IndexError; so is a tuple with a tag elsewhere than in front."""
+    assert [(), (1, LATE)] == emitted([(), (1, LATE)])[1]
 
 
-def test_a_tuple_without_a_tag_in_front_is_a_main_output():
-    """Wherever else a tag may be."""
-    _, main = emitted([(1, LATE)])
-    assert [(1, LATE)] == main
+def test_a_tagged_pair_stays_a_side_output_if_nobody_reads_it():
+    """PyFlink puts the pair into the main output then."""
+    assert [] == emitted([(LATE, 1)])[1]
 
 
 @pytest.mark.parametrize("wrong", [(LATE,), (LATE, 1, 2)], ids=["alone", "three"])
@@ -131,8 +78,8 @@ def test_a_tag_comes_with_one_value(wrong):
         emitted([wrong])
 
 
-def test_side_outputs_before_a_failure_are_kept():
-    """As main outputs are."""
+def test_outputs_before_a_failure_are_kept():
+    """Main outputs and side outputs."""
 
     def outputs():
         yield LATE, 1
@@ -152,8 +99,17 @@ def test_no_outputs(outputs):
     assert [] == main
 
 
+class Indexed:
+    """A sequence of the old kind."""
+
+    def __getitem__(self, index: int) -> int:
+        return [1, 2][index]
+
+
 @pytest.mark.parametrize(
-    "outputs", [[1, 2], (1, 2), iter([1, 2]), range(1, 3)], ids=lambda some: type(some).__name__
+    "outputs",
+    [[1, 2], (1, 2), iter([1, 2]), range(1, 3), {1: 7, 2: 8}.keys(), Indexed()],
+    ids=lambda some: type(some).__name__,
 )
 def test_any_iterable_gives_outputs(outputs):
     """A tuple that is returned is many outputs."""
@@ -166,6 +122,37 @@ def test_a_single_output_that_is_returned_is_told(single):
     """It would be taken apart: yield is the remedy."""
     with pytest.raises(OutputError, match="yield it instead of returning it"):
         emitted(single)
+
+
+# What a host takes
+
+
+def gathered():
+    """Outputs before and after the watermark."""
+    outputs = Outputs()
+    outputs.emit([1, (LATE, 2)], "k")
+    outputs.watermark_passes()
+    outputs.emit([3, (LATE, 4), (ODD, 5)], "l")
+    return outputs
+
+
+def test_outputs_that_a_host_moved_are_gone():
+    """They are in its own lists, and those of the next call are not mixed with them."""
+    outputs, main, side = Outputs(), [0], {"late": [1]}
+    outputs.emit([1, (LATE, 2)], "k")
+    assert [1] == outputs.move_to(main, side)
+    assert ([0, 1], {"late": [1, 2]}, Outputs()) == (main, side, outputs)
+
+
+def test_outputs_that_a_host_took_are_gone():
+    """It has them with their keys, those before the watermark first or apart."""
+    before = Outputs([1], ["k"], {"late": (["k"], [2])})
+    after = Outputs([3], ["l"], {"late": (["l"], [4]), ODD.tag_id: (["l"], [5])})
+    sides = {"late": (["k", "l"], [2, 4]), ODD.tag_id: (["l"], [5])}
+    apart, together = gathered(), gathered()
+    assert (before, after) == apart.take_apart()
+    assert Outputs([1, 3], ["k", "l"], sides) == together.take()
+    assert ((Outputs(), Outputs()), Outputs()) == (apart.take_apart(), together.take())
 
 
 class Again(KeyedProcessFunction):

@@ -2,7 +2,7 @@
 """Expired entries that nobody reads: sweeps of idle key groups, and compaction by age."""
 
 import pytest
-from tasks import Task
+from tasks import Task, opened
 
 from pyflinklike import (
     Duration,
@@ -14,9 +14,6 @@ from pyflinklike import (
 )
 from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._clock import Clock, TimeDomain
-from pyflinklike._runtime.assembly import OperatorDeclaration
-from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, serve
 from pyflinklike.state.table import Shape, TableSpec
 from pyflinklike.state.ttl_table import TtlTable
@@ -256,12 +253,7 @@ def test_incremental_cleanup_of_one_group_does_not_spare_the_next(backend):
         return Records(keys, [1] * len(keys), [None] * len(keys))
 
     def batch(time, records):
-        operator = make_keyed_operator(
-            OperatorDeclaration(
-                Last(config), backend, Types.STRING(), TaskInfo("tested"), str(time)
-            )
-        )
-        operator.open()
+        operator = opened(Last(config), backend)
         operator.clock.processing_time = time
         left = []
         for index, store in enumerate(stores):

@@ -85,46 +85,6 @@ def test_a_processing_time_timer_for_now_waits_until_the_clock_goes_on() -> None
     assert [[10], [100], [100]] == fired
 
 
-def test_a_processing_time_timer_for_now_that_was_there_before_fires() -> None:
-    """Registered once more by another timer of its key, or deleted and registered again."""
-
-    def twice(at: int, ctx: Any) -> None:
-        if at < 100:
-            ctx.timer_service().delete_processing_time_timer(100 if at == 20 else 7)
-            register(ctx, PROCESSING, 100)
-
-    with harness_of(Timers(twice, PROCESSING)) as harness:
-        harness.process_element([10, 20, 100])
-        assert [[10, 20, 100], []] == [advance(harness, PROCESSING, 100) for _ in range(2)]
-
-
-def test_a_processing_time_timer_for_now_can_be_deleted_while_it_waits() -> None:
-    """By a later timer of the advance that registered it."""
-
-    def and_delete(at: int, ctx: Any) -> None:
-        if at == 10:
-            register(ctx, PROCESSING, 100)
-        else:
-            ctx.timer_service().delete_processing_time_timer(100)
-
-    with harness_of(Timers(and_delete, PROCESSING)) as harness:
-        harness.process_element([10, 20])
-        assert [[10, 20], []] == [advance(harness, PROCESSING, time) for time in (100, 200)]
-
-
-def test_an_event_time_timer_for_now_fires_at_once() -> None:
-    """As in Flink: the watermark has come there, and stands still while timers fire."""
-    left = [100, 100, 35]
-
-    def now_and_earlier(_: int, ctx: Any) -> None:
-        if left:
-            register(ctx, EVENT, left.pop(0))
-
-    with harness_of(Timers(now_and_earlier, EVENT)) as harness:
-        harness.process_element(10)
-        assert [10, 100, 100, 35] == advance(harness, EVENT, 100)
-
-
 def test_a_timer_that_registers_itself_for_ever_is_refused() -> None:
     """No advance goes on for ever."""
     with harness_of(again_now(EVENT)) as harness:

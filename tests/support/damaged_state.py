@@ -13,8 +13,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from tasks import opened
+
 from pyflinklike import (
-    HashMapStateBackend,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -24,9 +25,7 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._changelog.log_storage import Head, InMemoryLogStorage
-from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, TimerScheduling, serve
 from pyflinklike.backends.heap.heap_backend import WARM_GROUPS
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
@@ -64,12 +63,7 @@ class Job:
     def __init__(self, store: InMemoryLogStorage) -> None:
         WARM_GROUPS.clear()
         self.store = store
-        self.operator = make_keyed_operator(
-            OperatorDeclaration(
-                Visits(), HashMapStateBackend(), Types.STRING(), TaskInfo("visits"), "damaged"
-            )
-        )
-        self.operator.open()
+        self.operator = opened(Visits(), task=TaskInfo("visits"))
 
     def batch(self, *numbers: int, wake_at: int | None = None) -> None:
         """A micro-batch, of a worker that has nothing warm at first."""

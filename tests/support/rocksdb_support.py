@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from tasks import opened
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
@@ -28,9 +29,6 @@ from pyflinklike import (
     ValueStateDescriptor,
 )
 from pyflinklike._changelog.log_storage import InMemoryLogStorage
-from pyflinklike._runtime.assembly import OperatorDeclaration
-from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import Records, TimerScheduling, serve
 from pyflinklike.backends.state_backend import StateBackend
@@ -137,12 +135,7 @@ def run_task(
     `before` is called before each use of a state, before the commit, and after it.
     """
     function = Everything(lambda: before(operator))
-    operator = make_keyed_operator(
-        OperatorDeclaration(
-            function, backend, Types.STRING(), TaskInfo("damaged", max_parallelism=8), "query/0"
-        )
-    )
-    operator.open()
+    operator = opened(function, backend, owner="query/0")
 
     def about_to_commit(operator: KeyedProcessOperator, _: int | None) -> None:
         if number == BATCHES - 1:
@@ -164,16 +157,7 @@ def run_task(
 
 def contents(store: InMemoryLogStorage) -> dict[str, list[Any]]:
     """All that a key group's log says, by table."""
-    operator = make_keyed_operator(
-        OperatorDeclaration(
-            Everything(),
-            HashMapStateBackend(max_warm_bytes=0),
-            Types.STRING(),
-            TaskInfo("damaged", max_parallelism=8),
-            "contents",
-        )
-    )
-    operator.open()
+    operator = opened(Everything(), HashMapStateBackend(max_warm_bytes=0))
     operator.load(store, store.read_head("test"), 0)
     return {
         each.spec.name: sorted(zip(each.keys, each.user_keys, each.entries), key=repr)

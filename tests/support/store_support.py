@@ -18,19 +18,16 @@ from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
+from tasks import opened
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     KeyedProcessFunction,
     StateBackend,
-    Types,
 )
 from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.log_storage import InMemoryLogStorage
-from pyflinklike._runtime.assembly import OperatorDeclaration
-from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import commit
 from pyflinklike.stores import ChangelogRecord, StoreDescriptor
 from pyflinklike.stores.store_codec import INT_SIZE, read_int
@@ -96,16 +93,7 @@ class Player:
 
     def _open(self) -> None:
         self._doer = _Doer(self.descriptor)
-        self.operator = make_keyed_operator(
-            OperatorDeclaration(
-                self._doer,
-                BACKENDS[self._backend],
-                Types.STRING(),
-                TaskInfo("player", max_parallelism=_GROUPS),
-                self._owner,
-            )
-        )
-        self.operator.open()
+        self.operator = opened(self._doer, BACKENDS[self._backend], owner=self._owner)
         if self._watermark is not None:
             self.operator.clock.watermark = self._watermark
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import uuid
 import zlib
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from probe import Mean, Record, drive
+from tasks import opened
 
 from pyflinklike import (
     AggregatingStateDescriptor,
@@ -27,9 +27,7 @@ from pyflinklike._changelog.key_group_state import LocalStateBackend
 from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.segments import Segment, read_segment
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
-from pyflinklike._runtime.assembly import OperatorDeclaration
 from pyflinklike._runtime.call_contexts import TaskInfo
-from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.micro_batch import Records, begin, serve
 from pyflinklike.state_processor._logs.checkpoint_logs import merge, read_log
 from pyflinklike.testing import KeyedProcessHarness
@@ -72,12 +70,7 @@ class Stream:
         on_error: Any = None,
     ) -> None:
         task = TaskInfo("stream", max_parallelism=max_parallelism)
-        self.operator = make_keyed_operator(
-            OperatorDeclaration(
-                function, backend, key_type, task, f"tested-{uuid.uuid4()}", on_error=on_error
-            )
-        )
-        self.operator.open()
+        self.operator = opened(function, backend, task, key_type=key_type, on_error=on_error)
         self.operator.clock.processing_time = now
         self.stores = [InMemoryLogStorage() for _ in range(max_parallelism)]
         if savepoint is not None:

@@ -21,11 +21,35 @@ from pyflinklike._runtime.function_kinds import make_keyed_operator
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import NO_RECORDS, Records, TimerScheduling, serve
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.backends.state_backend import StateBackend
 from pyflinklike.functions.process_functions import KeyedProcessFunction
 from pyflinklike.types import Types
 
 _GROUP = 0
+
+
+def opened(
+    function: KeyedProcessFunction,
+    backend: StateBackend | None = None,
+    task: TaskInfo | None = None,
+    owner: str = "",
+    key_type: Any = None,
+    **declared: Any,
+) -> KeyedProcessOperator:
+    """An open operator, of a worker of its own and over the heap unless something else is said."""
+    operator = make_keyed_operator(
+        OperatorDeclaration(
+            function,
+            backend or HashMapStateBackend(),
+            key_type or Types.STRING(),
+            task or TaskInfo("tested", max_parallelism=8),
+            owner or f"tested-{uuid.uuid4()}",
+            **declared,
+        )
+    )
+    operator.open()
+    return operator
 
 
 class Task:
@@ -78,17 +102,7 @@ class Task:
         return outputs.main
 
     def _opened(self) -> KeyedProcessOperator:
-        operator = make_keyed_operator(
-            OperatorDeclaration(
-                self.function,
-                self._backend,
-                Types.STRING(),
-                TaskInfo("tested", max_parallelism=8),
-                self._owner,
-            )
-        )
-        operator.open()
-        return operator
+        return opened(self.function, self._backend, owner=self._owner)
 
     @property
     def sweep_at(self) -> int | None:

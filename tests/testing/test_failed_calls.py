@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pickle
 import struct
-import traceback
 import zlib
 from typing import Any, NamedTuple
 
@@ -21,7 +20,6 @@ from pyflinklike import (
     MapStateDescriptor,
     OutputTag,
     Row,
-    Time,
     Types,
     ValueStateDescriptor,
 )
@@ -40,7 +38,6 @@ from pyflinklike.testing import (
     KeyedProcessHarness,
     KeyedTwoInputHarness,
 )
-from pyflinklike.windows import EventTimeSessionWindows, ProcessWindowFunction, window
 
 DEAD = OutputTag("dead")
 
@@ -115,28 +112,6 @@ def test_the_harness_of_a_letter_has_the_state_the_timers_and_the_times_of_the_c
             second.num_keyed_state_entries("seen"),
             second.num_event_time_timers(),
         )
-
-
-def test_a_replay_raises_what_was_raised_from_the_same_lines():
-    """The error itself, with the frames of the user's file; what the call had written can be seen."""
-    for letter in letters_of(Ratio(), some_amounts):
-        with KeyedProcessHarness.of_failure(letter.failure_snapshot, Ratio()) as harness:
-            with pytest.raises((ZeroDivisionError, LookupError)) as raised:
-                harness.replay()
-            again = "".join(traceback.format_exception(raised.value))
-            assert (letter.error_class, letter.message, own_lines(letter.traceback)) == (
-                type(raised.value).__name__,
-                str(raised.value),
-                own_lines(again),
-            )
-
-
-def own_lines(text: str) -> list[str]:
-    """Return the lines of a traceback that name this file and are of the function."""
-    names = ("process", "on_timer")
-    return [
-        line for line in text.splitlines() if __file__ in line and any(n in line for n in names)
-    ]
 
 
 class Mended(Ratio):
@@ -503,47 +478,6 @@ def test_calls_of_a_function_with_a_broadcast_input_are_replayed_too():
         with pytest.raises(ValueError, match="ann") as raised:
             harness.replay()
         assert ([("ann", 1), ("bob", 2)], {"each": 5}) == raised.value.args
-
-
-class Sums(ProcessWindowFunction):
-    """The sum of a session; fails above 20, behind a write."""
-
-    def process(self, key: Any, context: Any, elements: Any) -> Any:
-        total = sum(each.amount for each in elements)
-        context.global_state().get_state(COUNT).update(1)
-        if total > 20:
-            raise OverflowError(key, context.window().start, context.window().end, total)
-        yield key, total
-
-
-def test_a_window_that_fails_is_replayed_with_its_contents():
-    """The timer of the window with its namespace, and the state of the other windows of the key."""
-
-    def sessions(driver: Any) -> None:
-        for at, user, amount in [(0, "ann", 15), (4, "ann", 16), (3, "bob", 1), (30, "ann", 2)]:
-            driver.process_element(Row(user=user, amount=amount), at)
-        driver.process_watermark(25)
-
-    def made() -> Any:
-        return window(EventTimeSessionWindows.with_gap(Time.milliseconds(10))).process(Sums())
-
-    (letter,) = letters_of(made(), sessions)
-    with pytest.raises(
-        DeclarationValueError, match=r"got a pickle for the contents of a window \(state .*\); pass"
-    ):
-        KeyedProcessHarness.of_failure(letter.failure_snapshot, made())
-    with KeyedProcessHarness.of_failure(
-        letter.failure_snapshot, made(), allow_pickle=True
-    ) as harness:
-        with pytest.raises(OverflowError) as raised:
-            harness.replay()
-        assert ("Sums.process", ("ann", 0, 14, 31), 1, []) == (
-            letter.call,
-            raised.value.args,
-            harness.num_event_time_timers(),
-            harness.output,
-        )
-        assert [("ann", 2)] == harness.process_watermark(50)
 
 
 def test_a_harness_of_something_else_has_nothing_to_replay():
