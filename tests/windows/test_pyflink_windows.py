@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from window_support import Sums, harness, processed, streamed
+from window_support import harness, processed, streamed
 
 from pyflinklike import AggregateFunction, Time, Types
 from pyflinklike.windows import (
-    CountSlidingWindowAssigner,
     EventTimeSessionWindows,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
@@ -23,7 +22,6 @@ from pyflinklike.windows import (
     window_all,
 )
 
-EIGHT = [("hi", n) for n in (1, 2, 3, 4, 5, 8, 9, 15)]
 TWO_KEYS = [("a", 1), ("a", 2), ("b", 3), ("a", 6), ("b", 8), ("b", 9), ("a", 15)]
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 
@@ -52,23 +50,6 @@ class ReportedOfAll(ProcessAllWindowFunction):
 
     def process(self, context: Any, elements: Any) -> Any:
         yield f"current window start at {context.window().start}, reduce result {next(iter(elements))}"
-
-
-class EvenMinusOdd(AggregateFunction):
-    """The last key, and how many more numbers are even than odd."""
-
-    def create_accumulator(self) -> Any:
-        return "", {0: 0, 1: 0}
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        accumulator[1][value[1] % 2] += 1
-        return value[0], accumulator[1]
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator[0], accumulator[1][0] - accumulator[1][1]
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return acc_a[0], {n: acc_a[1][n] + acc_b[1][n] for n in (0, 1)}
 
 
 class SumAndKey(AggregateFunction):
@@ -145,32 +126,11 @@ def summed(one: Any, other: Any) -> Any:
     return other[0], one[1] + other[1]
 
 
-def test_event_time_tumbling_window():
-    """Three windows have elements."""
-    operator = processed(TumblingEventTimeWindows.of(milliseconds(5)), Counted())
-    assert [("hi", 0, 5, 4), ("hi", 5, 10, 3), ("hi", 15, 20, 1)] == streamed(operator, EIGHT)
-
-
-def test_count_sliding_window():
-    """Windows of two, one of which begins at every element."""
-    words = [(n, "hi" if n % 2 else "hello") for n in (1, 2, 3, 4, 5, 6)]
-    with harness(window(CountSlidingWindowAssigner(2, 1)).apply(Sums())) as driver:
-        driver._key_selector = lambda element: element[1]
-        driver.process_elements((word, None) for word in words)
-        assert [("hi", 4), ("hello", 6), ("hi", 8), ("hello", 10)] == driver.output
-
-
 def test_event_time_dynamic_gap_session_window():
     """Each element tells how long it keeps the session open."""
     elements = [("hi", n) for n in (1, 2, 3, 4, 9, 9, 15)]
     operator = processed(EventTimeSessionWindows.with_dynamic_gap(ByItself()), Counted())
     assert [("hi", 1, 8, 4), ("hi", 9, 30, 3)] == streamed(operator, elements)
-
-
-def test_window_reduce_passthrough():
-    """Without a function of windows the result goes out."""
-    results = streamed(sessions_of_two().reduce(summed), TWO_KEYS)
-    assert [("a", 3), ("a", 6), ("a", 15), ("b", 3), ("b", 17)] == sorted(results)
 
 
 def test_window_reduce_process():
@@ -183,25 +143,12 @@ def test_window_reduce_process():
     } == set(results)
 
 
-def test_window_aggregate_passthrough():
-    """An accumulator without a type is pickled, and may be changed in place."""
-    results = streamed(sessions_of_two().aggregate(EvenMinusOdd()), TWO_KEYS)
-    assert [("a", -1), ("a", 0), ("a", 1), ("b", -1), ("b", 0)] == sorted(results)
-
-
 def test_window_aggregate_process():
     """A function of windows gets the one result."""
     kind = Types.TUPLE([Types.INT(), Types.STRING()])
     results = streamed(sessions_of_two().aggregate(SumAndKey(), Told(), kind), TWO_KEYS)
     expected = [("a", 15), ("a", 3), ("a", 6), ("b", 17), ("b", 3)]
     assert [f"key {key} timestamp sum {total}" for key, total in expected] == sorted(results)
-
-
-def test_session_window_late_merge():
-    """An element between two sessions makes them one; no watermark came yet."""
-    with harness(processed(EventTimeSessionWindows.with_gap(milliseconds(5)), Counted())) as driver:
-        driver.process_elements((("hi", n), n) for n in (0, 8, 4))
-        assert [("hi", 0, 13, 3)] == driver.end_of_input()
 
 
 def test_event_time_tumbling_window_all():
