@@ -80,7 +80,9 @@ def sessions_of(clicks: DataFrame) -> DataFrame:
         .side_output_late_data(LATE)
         .aggregate(
             Visit(),
-            accumulator_type="clicks int, first_at timestamp, first string, last_at timestamp, last string",
+            accumulator_type=(
+                "clicks int, first_at timestamp, first string, last_at timestamp, last string"
+            ),
             output_type="clicks int, first string, last string",
             event_time="at",
             max_parallelism=16,

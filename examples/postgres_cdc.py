@@ -116,7 +116,8 @@ def run(spark: SparkSession, directory: Path, rounds: int, seed: int = 5) -> Ite
                 wrong = differences(view, expected)
                 if wrong:
                     raise AssertionError("\n".join(wrong))
-                yield f"round {number}: {records} new records; the view is the table, {len(expected)} rows"
+                rows = len(expected)
+                yield f"round {number}: {records} new records; the view is the table, {rows} rows"
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hottest sensors of every hour: two keyed functions behind each other, on a stream that is stopped, started again and ended.
+"""The hottest sensors of every hour, by two keyed functions behind each other.
 
     python examples/sensor_top.py /tmp/sensor-top 20000
 

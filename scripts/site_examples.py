@@ -88,5 +88,5 @@ def _cell(cell: dict[str, Any]) -> str:
     for output in cell["outputs"]:
         lines = output.get("text") or output.get("data", {}).get("text/plain") or ()
         if lines:
-            shown.append(f"```text\n{''.join(lines).rstrip()}\n```")
+            shown.append(f"``` {{.text .output}}\n{''.join(lines).rstrip()}\n```")
     return "\n\n".join(shown)
