@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import pickle
@@ -132,6 +133,20 @@ def test_the_tables_speak_of_names_that_pyflink_has():
     ]
 
     assert ([], []) == (stale, unknown)
+
+
+def test_jobs_of_the_collection_import_names_from_where_pyflink_has_them():
+    """`scripts/pyflink_oracle.py` runs them on PyFlink itself."""
+    ours = [
+        f"{path.name}: {node.module}.{alias.name}"
+        for path in sorted((ROOT / "tests/support/jobs").glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("pyflinklike.pyflink.")
+        for alias in node.names
+        if alias.name not in names_of(str(node.module).removeprefix("pyflinklike.pyflink."))
+    ]
+
+    assert [] == ours
 
 
 def test_a_name_without_a_reason_would_be_missing():

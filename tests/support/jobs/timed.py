@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from pyflinklike.pyflink.common import Duration, TimestampAssigner, WatermarkStrategy
+from pyflinklike.pyflink.common import Duration, WatermarkStrategy
+from pyflinklike.pyflink.common.watermark_strategy import TimestampAssigner
 
 __all__ = ["ByField", "timed"]
 
