@@ -3,13 +3,21 @@
 
 FLINK_PYTHON scripts/pyflink_oracle.py [options] [NAME ...]
 
-`bench/setup_peers.sh` makes the environment of FLINK_PYTHON.  Nothing of ours is installed there:
-`import pyflinklike.pyflink.X` means PyFlink's module `pyflink.X` here.
+`bench/setup_peers.sh` makes the environment of FLINK_PYTHON
+(~/.cache/pyflinklike-bench/flink-venv/bin/python).  Nothing of ours is installed there:
+`import pyflinklike.pyflink.X` means PyFlink's module `pyflink.X` here, so a job uses only what
+PyFlink has too, imported from where PyFlink has it.  All jobs take some 20 minutes.
 
-Each job runs with parallelism 1 in streaming mode and, where it has one, in batch mode; in Flink's
-own process, in the mode of Python workers that PyFlink has by default.  One process with one JVM
-runs them one after another; when one takes too long, it is given up and another process goes on
-behind it.  A job that goes with a watermark after each element only gets its elements slowly.
+Each job runs with parallelism 1 in streaming mode and, where it has one, in batch mode, and gives a
+line: `same`; `known`, where a row of what differs in the guide to migration says so; `other`, with
+both results; `fails`, with PyFlink's error.  The last two end the script with 1.
+
+Functions run in process mode with the workers in Flink's own process; `--workers process` gives
+them processes of their own, which costs each job three seconds or more.  One process with one JVM
+runs jobs one after another; when one takes too long, it is given up and another process goes on
+behind it.  PyFlink's watermarks come every 200 ms, so a bounded collection has one, at its end: a
+job that goes with a watermark after each element only gets its elements slowly.  Broadcast elements
+come in no promised order: such a job may be `other` today and `same` tomorrow.
 """
 
 from __future__ import annotations
@@ -36,7 +44,8 @@ def main(arguments: list[str]) -> None:
     Args:
         arguments: Those of the command line.
     """
-    parser = argparse.ArgumentParser(description="Runs the jobs of tests/support/jobs on PyFlink.")
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("names", nargs="*", metavar="NAME", help="of jobs; all if there is none")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--workers", choices=WORKERS, default=WORKERS[0])

@@ -4,44 +4,61 @@
 from __future__ import annotations
 
 import ast
-import re
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-README = (TESTS / "README.md").read_text()
 MODULES = sorted(TESTS.rglob("*.py"))
 
 
-def names_in_table(heading: str) -> set[str]:
-    """What the first column of the table under a heading names."""
-    section = README.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (`[^|]*) \|", section, flags=re.MULTILINE)
-    return {name for row in rows for name in re.findall(r"`([\w/]+)`", row)}
+def test_a_folder_has_the_name_of_a_room_or_is_told_of():
+    """A newcomer finds the place of a test."""
+    readme = (TESTS / "README.md").read_text()
+    rooms = {path.name.strip("_") for path in (TESTS.parent / "pyflinklike").iterdir()}
+    folders = {path.name for path in TESTS.iterdir() if any(path.glob("*.py"))}
+
+    assert [] == [each for each in folders - rooms if f"`{each}/`" not in readme]
 
 
-def test_the_readme_names_every_folder():
-    """A newcomer finds the place of a test there."""
-    folders = {f"{path.name}/" for path in TESTS.iterdir() if any(path.glob("*.py"))}
-
-    assert set() == folders - names_in_table("Where a test goes")
+BUSY = """
+import pytest
+left = ["fixture", "made", "call", "made", "done"]
 
 
-def test_the_readme_names_every_module_of_support():
-    """And none that is not there."""
-    modules = {path.stem for path in (TESTS / "support").glob("*.py")}
-
-    assert modules == names_in_table("Support modules")
+@pytest.fixture(scope="module")
+def query():
+    assert "fixture" != left.pop(0), "Python worker failed to connect back."
 
 
-def test_the_bug_to_plant_is_code_that_is_there():
-    """So that whoever follows the README finds the line."""
-    section = README.partition("## Plant a bug\n")[2]
-    module = re.search(r"in `(pyflinklike/[\w/]+\.py)`", section)[1]
-    diff = re.search(r"```diff\n(.*?)```", section, flags=re.DOTALL)[1]
-    planted_in = "".join(line[1:] + "\n" for line in diff.splitlines())
+def test_of_a_query(query):
+    assert "call" != left.pop(0), "Python worker failed to connect back."
+    assert not left
+"""
 
-    assert planted_in in (TESTS.parent / module).read_text()
+
+def test_a_test_whose_worker_had_no_time_to_start_is_run_again(tmp_path):
+    """Also where a fixture met it; the end of the run tells of each."""
+    (tmp_path / "test_busy.py").write_text(BUSY)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS / "support"))),
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider"]
+
+    run = subprocess.run(
+        [*command, "-c", os.devnull, str(tmp_path)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 0 == run.returncode, run.stdout
+    assert "1 passed, 2 warnings" in run.stdout
 
 
 def test_a_module_has_a_name_of_its_own():

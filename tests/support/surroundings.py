@@ -18,10 +18,15 @@ def is_installed(module: str) -> bool:
         return False
 
 
+TOO_BUSY = "Python worker failed to connect back"
+"""What Spark says where a worker takes more than ten seconds to start, a limit that is no setting."""
+
 CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 SPARK_SETTINGS: dict[str, Any] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Driver, JVM and workers wait so long for each other, not 15 s: a machine may have much to do.
+    "spark.python.authenticate.socketTimeout": "240s",
     # As the JVM of a run of minutes: else much of it goes into compiling what it runs a few times.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.ui.enabled": "false",
