@@ -62,10 +62,3 @@ def test_the_time_is_read_in_one_place():
 def test_a_planted_read_is_found(source):
     """However it is written, also where it is only named."""
     assert len(list(clock_reads(source))) == 1
-
-
-def test_times_that_are_given_are_no_reads():
-    """Sleeping and arithmetic do not ask what time it is."""
-    source = "import time\ntime.sleep(1)\nevent.time\ndt.datetime.fromisoformat(text)"
-
-    assert [] == list(clock_reads(source))

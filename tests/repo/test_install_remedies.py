@@ -7,8 +7,6 @@ import configparser
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "pyflinklike"
 
@@ -34,20 +32,6 @@ def test_nothing_says_to_install_from_a_package_index():
     }
 
     assert {} == found
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("pip install pyflinklike", True),
-        ("pip install 'pyspark==3.5.*' 'pyflinklike[spark]'", True),
-        ("pip install '.[spark]' in a checkout of pyflinklike", False),
-        ("pip install 'pyflinklike-0.1.0-py3-none-any.whl[spark]'", False),
-    ],
-)
-def test_what_installs_from_an_index_is_told_apart(text, expected):
-    """A wheel is a file."""
-    assert expected is bool(_FROM_AN_INDEX.search(text))
 
 
 def test_the_install_page_names_every_extra():

@@ -56,36 +56,9 @@ def test_without_a_home_they_become_plain_text(setup_script, link, expected):
     assert f"See {expected}." == setup_script.long_description(f"See {link}.", "")
 
 
-def test_both_images_of_a_picture_become_absolute(setup_script):
-    """Files of the repository are below its home."""
-    description = setup_script.long_description(PICTURE, HOME)
-
-    assert 'srcset="https://example.org/pyflinklike/raw/HEAD/docs/dark.svg"' in description
-    assert 'src="https://example.org/pyflinklike/raw/HEAD/docs/light.svg"' in description
-
-
 def test_without_a_home_a_picture_becomes_its_text(setup_script):
     """PyPI then says what the chart shows."""
     assert "Bars of 1 and 2" == setup_script.long_description(PICTURE, "")
-
-
-def test_pypi_shows_the_light_image_of_the_readme(setup_script):
-    """Its renderer drops the other one, and keeps the text."""
-    markdown = pytest.importorskip("readme_renderer.markdown", reason="the extra `dev`")
-    readme = (ROOT / "README.md").read_text("utf-8")
-
-    page = markdown.render(setup_script.long_description(readme, HOME))
-
-    assert re.findall(r'<img [^>]*src="([^"]+)"', page) == [
-        f"{HOME}/raw/HEAD/docs/img/throughput-light.svg"
-    ]
-
-
-def test_code_is_left_alone(setup_script):
-    """`states[0](key)` looks like a link."""
-    readme = "[a](b.md)\n\n```python\nstates[0](key)\n```\n\n[c](d.md)\n"
-
-    assert "a\n\n```python\nstates[0](key)\n```\n\nc\n" == setup_script.long_description(readme, "")
 
 
 @pytest.mark.parametrize("home", ["", HOME])
@@ -104,11 +77,3 @@ def test_every_address_is_below_the_home(setup_script):
     """There is one constant, and without it no address is made up."""
     assert {} == setup_script.project_urls("")
     assert {True} == {each.startswith(HOME) for each in setup_script.project_urls(HOME).values()}
-
-
-def test_the_files_that_addresses_lead_to_are_there(setup_script):
-    """As far as they are files of this repository."""
-    paths = [each.partition("/blob/HEAD/")[2] for each in setup_script.project_urls(HOME).values()]
-
-    assert 3 == len(list(filter(None, paths)))
-    assert [] == [path for path in filter(None, paths) if not (ROOT / path).is_file()]

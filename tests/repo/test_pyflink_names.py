@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import json
 import pickle
 import subprocess
 import sys
-import zipfile
 from importlib import import_module
 from pathlib import Path
 
@@ -20,7 +18,7 @@ import pytest
 
 from pyflinklike.errors import RefusedNameError
 from pyflinklike.pyflink import _names as pyflink_names
-from pyflinklike.pyflink._names import names_of, reason_why
+from pyflinklike.pyflink._names import names_of
 from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.run import install, uninstall
 
@@ -149,11 +147,6 @@ def test_jobs_of_the_collection_import_names_from_where_pyflink_has_them():
     assert [] == ours
 
 
-def test_a_name_without_a_reason_would_be_missing():
-    """A new name of PyFlink in a module that is here fails the comparison."""
-    assert None is reason_why("datastream.functions", "NewFunction")
-
-
 def test_a_module_of_which_nothing_is_ours_has_no_file():
     """Else its file would be found, and its names would not."""
     files = {
@@ -193,53 +186,6 @@ def test_a_module_whose_names_are_elsewhere_can_be_imported():
 def test_a_module_without_a_file_can_be_the_first_that_a_program_imports(line):
     """In each form of an import."""
     subprocess.run([sys.executable, "-c", f"{line}; Duration.of_seconds(1)"], check=True)
-
-
-WHEEL = {
-    "pyflink/__init__.py": "",
-    "pyflink/tests/test_a.py": "class Test: pass",
-    "pyflink/common/__init__.py": "from pyflink.common.time import *\nfrom typing import List",
-    "pyflink/common/time.py": (
-        "from pyflink.java_gateway import get_gateway\n"
-        "from typing import TYPE_CHECKING\n"
-        "if TYPE_CHECKING:\n    from pyflink.common import Late\n"
-        "ZERO = 0\n"
-        "class Time:\n"
-        "    def __init__(self, ms, *more, j_time=None): pass\n"
-        "    def _inside(self): pass\n"
-        "    class Unit:\n        DAYS = 1\n"
-    ),
-    "pyflink/java_gateway.py": "def get_gateway(): pass",
-    "pyflink/ways/__init__.py": "def _install(ways):\n    setattr(ways, 'Time', time.Time)",
-}
-
-
-def test_names_are_read_from_the_sources_of_a_wheel(names, tmp_path, monkeypatch):
-    """Without an import: what an import binds, and where it is defined."""
-    with zipfile.ZipFile(tmp_path / "a.whl", "w") as wheel:
-        for path, text in WHEEL.items():
-            wheel.writestr(path, text)
-    monkeypatch.setattr(names, "NAMES", tmp_path / "names.json")
-    monkeypatch.setattr(names, "METHODS", tmp_path / "methods.json")
-
-    names.read_wheel(str(tmp_path / "a.whl"))
-
-    read = [json.loads((tmp_path / f"{each}.json").read_text()) for each in ("names", "methods")]
-    of_time = {"Time": "", "ZERO": "", "get_gateway": "java_gateway"}
-    assert [
-        {
-            "common": {"Time": "common.time", "ZERO": "common.time", "get_gateway": "java_gateway"},
-            "common.time": of_time,
-            "java_gateway": {"get_gateway": ""},
-            "ways": {"Time": "", "_install": ""},
-        },
-        {
-            "common.time": {
-                "Time": {"__init__": ["ms", "j_time", "*more"]},
-                "Time.Unit": {"DAYS": []},
-            }
-        },
-    ] == read
 
 
 @pytest.mark.parametrize(

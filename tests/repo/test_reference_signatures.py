@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -89,20 +87,3 @@ def test_methods_show_each_of_their_options(package, path):
         for each in method.parameters
         if each.default is not None
     ]
-
-
-def test_the_documentation_needs_the_extra_docs_alone():
-    """It is loaded where NumPy, PySpark, psycopg, attrs and PyArrow cannot be imported."""
-    program = (
-        "import sys\n"
-        "sys.modules.update(dict.fromkeys(['numpy', 'pyspark', 'psycopg', 'attrs', 'pyarrow']))\n"
-        "import griffe\n"
-        "extensions = griffe.load_extensions('scripts/griffe_fields.py')\n"
-        "package = griffe.load('pyflinklike', search_paths=['.'], extensions=extensions)\n"
-        "print([each.name for each in package['_clock.Duration.__init__'].parameters])\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-
-    assert (0, "['nanoseconds']\n") == (done.returncode, done.stdout), done.stderr

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`scripts/site.py` and `scripts/wheel.py`: what they find wrong with what was built.
-
-And that what `scripts/oracle/known.py` says to differ is there.
-"""
+"""`scripts/wheel.py` finds what is wrong with what was built; what `scripts/oracle/known.py` says is there."""
 
 import importlib.util
 import zipfile
@@ -20,36 +17,6 @@ def script(name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.fixture(scope="module")
-def site():
-    """The script that builds the documentation."""
-    pytest.importorskip("griffe", reason="griffe is not installed (the extra `docs`)")
-    return script("site")
-
-
-def test_a_page_without_an_entry_and_with_a_raw_section_is_told(site, tmp_path):
-    """Another public name, whose entry and first sentence are there, is not."""
-    sentence = "A length of time, as pyflink.common.Time."
-    page = f'<h3 id="pyflinklike.Time">Time</h3><p>{sentence}</p><p>Raises (all): an error.</p>'
-    (tmp_path / "api.html").write_text(page, encoding="utf-8")
-
-    found = list(site.faults(tmp_path))
-
-    assert "api.html: 'Raises (all):' is shown as text" in found
-    assert "pyflinklike.Row has no entry in the reference" in found
-    assert [] == [each for each in found if "pyflinklike.Time " in each or "Time:" in each]
-
-
-def test_an_entry_without_its_docstring_is_told(site, tmp_path):
-    """A heading alone says nothing."""
-    (tmp_path / "api.html").write_text('<h3 id="pyflinklike.Time">Time</h3>', encoding="utf-8")
-
-    assert (
-        "pyflinklike.Time: its page lacks 'A length of time, as pyflink.common.Time.'"
-        in site.faults(tmp_path)
-    )
 
 
 def wheel_with(folder, names):

@@ -5,7 +5,6 @@ import configparser
 import importlib.util
 import itertools
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -80,15 +79,6 @@ def test_the_page_shows_the_results_that_are_kept(versions, tmp_path):
     assert page.read_text(encoding="utf-8") == versions.PAGE.read_text(encoding="utf-8")
 
 
-def test_a_page_without_the_marks_is_refused(versions, tmp_path):
-    """Rather than one that loses its text or gets no table."""
-    page = tmp_path / "page.md"
-    page.write_text("# No marks", encoding="utf-8")
-
-    with pytest.raises(SystemExit, match="must have the lines"):
-        versions.write_page(page, {})
-
-
 def test_failures_errors_and_skips_of_a_report_are_told_apart(versions, tmp_path):
     """An error of a fixture counts as a failure; reasons of skips are counted."""
     path = tmp_path / "report.xml"
@@ -100,17 +90,6 @@ def test_failures_errors_and_skips_of_a_report_are_told_apart(versions, tmp_path
         "skipped": {"no Java": 2},
         "seconds": 12,
     } == versions.read_report(path)
-
-
-def test_results_are_kept_one_by_one(versions, tmp_path):
-    """A second result of a cell takes the place of the first, and those of others stay; they are in the table's order."""
-    path = tmp_path / "results.json"
-    for cell, commit in [("py311-spark40", "a"), ("py310", "a"), ("py311-spark40", "b")]:
-        versions.keep(path, cell, result(commit))
-
-    assert [("py310", "a"), ("py311-spark40", "b")] == [
-        (cell, kept["commit"]) for cell, kept in versions.load(path).items()
-    ]
 
 
 def test_what_failed_or_is_of_another_commit_is_run_again(versions):
@@ -129,12 +108,3 @@ def test_the_table_names_what_failed_what_was_not_run_and_what_cannot_be(version
 
     assert "| **3.10** | 3 passed | not run | not run | **1 failed** | not run | no |" == lines[2]
     assert "- `py310-spark41` failed: `test_a::test_two`." in lines
-
-
-def test_a_cell_that_is_none_is_refused(versions, monkeypatch, capsys):
-    """A misspelt name would otherwise run nothing, and pass."""
-    monkeypatch.setattr(sys, "argv", ["versions.py", "run", "py39-spark40"])
-
-    with pytest.raises(SystemExit):
-        versions.main()
-    assert "there is no cell py39-spark40; `list` shows" in capsys.readouterr().err
