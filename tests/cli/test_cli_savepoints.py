@@ -27,9 +27,7 @@ from pyflinklike.cli import main
 from pyflinklike.cli.cells import length
 from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.errors import IncompatibleStateError
-from pyflinklike.queryable_state import QueryableState
 from pyflinklike.state_processor import open_savepoint, write_savepoint
-from pyflinklike.state_processor._logs.key_columns import key_of
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 
@@ -455,26 +453,6 @@ def kept(path, keys, key_type=None, restore=None):
             harness.process_element(key)
         write_savepoint(harness, path)
     return str(path)
-
-
-@pytest.mark.parametrize("kind", KEYS)
-def test_a_key_of_each_type_is_got_of_the_savepoint_of_a_harness(lines, tmp_path, kind):
-    """Typed as JSON, an array for a tuple."""
-    key_type, keys, text = KEYS[kind]
-    path = kept(tmp_path / "saved", keys, key_type)
-
-    code, found = lines("get", path, "count", text)
-    assert (0, [1]) == (code, [each["value"] for each in found])
-
-
-@pytest.mark.parametrize("kind", KEYS)
-def test_a_key_of_each_type_is_answered_from_the_savepoint_of_a_harness(tmp_path, kind):
-    """By what answers over HTTP."""
-    key_type, keys, text = KEYS[kind]
-    path = kept(tmp_path / "saved", keys, key_type)
-    with QueryableState.open_savepoint(path) as state:
-        (info,) = state.states()
-        assert 1 == state["count"].get(key_of(text, info.key_columns))
 
 
 def test_a_tuple_of_another_length_is_refused(ran, tmp_path):

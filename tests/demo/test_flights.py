@@ -80,19 +80,6 @@ def test_harness_batch_and_stream_find_the_same(spark, year, tmp_path):
     assert expected == counted(stream.alerts, stream.silences)
 
 
-@pytest.mark.thorough
-def test_harness_and_batch_find_the_same_in_the_whole_year(spark, year, tmp_path):
-    """All 336,776 flights, over both changes of the clocks."""
-    from demo.runs import find_on_batch
-
-    write_days(year, tmp_path)
-
-    batch = find_on_batch(spark, tmp_path)
-
-    assert 336_776 == sum(map(len, year))
-    assert found_in_harness(year) == counted(batch.alerts, batch.silences)
-
-
 def test_the_days_are_disjoint_in_event_time(year):
     """So no flight is behind the watermark when the stream reads day by day."""
     times = [pc.min_max(day["scheduled"]).as_py() for day in year]
@@ -102,20 +89,6 @@ def test_the_days_are_disjoint_in_event_time(year):
         for number, (before, after) in enumerate(pairwise(times))
         if after["min"] <= before["max"]
     ]
-
-
-@pytest.mark.thorough
-def test_the_demo_says_that_stream_and_batch_agree(spark, year, tmp_path, capsys):
-    """What it prints at the end, and that it says so to its caller."""
-    from demo.__main__ import run
-
-    equal = run(spark, year[:9], tmp_path, days_per_batch=3, aircraft="N228JB")
-
-    shown = capsys.readouterr().out
-    assert equal
-    assert "equal   yes" in shown
-    assert "Aircraft N228JB:" in shown
-    assert "alerts: 3 flights running 15 minutes late or more" in shown
 
 
 @pytest.mark.thorough

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from soak_notes import Notes, Point, growth_of, notes_of, page_of, verdict_of
+from soak_notes import Notes, Point, growth_of, notes_of, verdict_of
 from soak_program import START, Digest, Model, Traffic, Visits
 
 from pyflinklike import Row, Time, Types
@@ -153,25 +153,25 @@ def test_a_leak_is_seen_over_restarts():
     assert abs(grown.slope - 30) < 3 * grown.error
 
 
-def test_a_restart_on_another_level_is_no_growth():
-    """As with more warm state: the level is that of the process."""
-    levels = [point._replace(value=point.value + 50 * point.of) for point in points(0, of=8)]
+@pytest.mark.parametrize(
+    ("of", "value"),
+    [
+        pytest.param(
+            8, lambda point: point.value + 50 * point.of, id="another level after restarts"
+        ),
+        pytest.param(
+            1, lambda point: point.value * min(1, point.at / 700), id="a beginning that fills"
+        ),
+        pytest.param(
+            1, lambda point: point.value + point.at % 900 / 30, id="a wave, as compaction's"
+        ),
+    ],
+)
+def test_what_is_no_growth(of, value):
+    """A process has its level, the first tenth is left out, and points near each other are alike."""
+    made = [point._replace(value=value(point)) for point in points(0, of=of)]
 
-    assert "does not grow" == growth_of("x", levels).outcome
-
-
-def test_a_beginning_that_fills_is_no_growth():
-    """What rises in the first tenth has come to its level."""
-    filling = [point._replace(value=point.value * min(1, point.at / 700)) for point in points(0)]
-
-    assert "does not grow" == growth_of("x", filling).outcome
-
-
-def test_a_wave_is_no_growth():
-    """As what compaction makes smaller again: points near each other are alike."""
-    wave = [point._replace(value=point.value + 30 * (point.at % 900) / 900) for point in points(0)]
-
-    assert "does not grow" == growth_of("x", wave).outcome
+    assert "does not grow" == growth_of("x", made).outcome
 
 
 def test_few_points_are_too_few():
@@ -226,21 +226,17 @@ def test_a_soak_without_anything_wrong_is_good():
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "notes",
     [
-        [checked(11, lost=1)],
-        [checked(11, doubled=1)],
-        [{"what": "error", "at": 5, "text": "the driver ended"}],
+        [*STILL, checked(11, lost=1)],
+        [*STILL, checked(11, doubled=1)],
+        [*STILL, {"what": "error", "at": 5, "text": "the driver ended"}],
+        [note for note in STILL if note["what"] == "sample"],
     ],
 )
-def test_one_wrong_note_is_enough(wrong):
-    """Lost, doubled, or failed."""
-    assert not verdict_of(STILL + wrong).is_good
-
-
-def test_a_soak_that_compared_nothing_is_bad():
-    """It would else be the best of all."""
-    assert not verdict_of([note for note in STILL if note["what"] == "sample"]).is_good
+def test_one_wrong_note_is_enough(notes):
+    """Lost, doubled, failed, or nothing compared."""
+    assert not verdict_of(notes).is_good
 
 
 @pytest.mark.parametrize(
@@ -295,22 +291,17 @@ def test_notes_outlive_a_line_that_was_cut_off(tmp_path):
     )
 
 
-def test_the_page_has_the_verdict_and_a_chart_of_each_measure(tmp_path):
-    """With the time of the micro-batches by phase, as Spark tells it."""
-    pytest.importorskip("altair", reason="altair is not installed (the extra `report`)")
-    notes = Notes(tmp_path / "soak.jsonl")
-    notes.path.write_text("".join(json.dumps(note) + "\n" for note in STILL))
+def test_the_time_of_micro_batches_is_read_from_the_progress_of_spark(tmp_path):
+    """As all measurements it is told by time."""
+    Notes(tmp_path / "soak.jsonl").path.write_text(
+        "".join(json.dumps(each) + "\n" for each in STILL)
+    )
     progress = {
         "batchId": 3,
         "runId": "r",
-        "timestamp": "2026-11-26T13:00:00.500Z",
+        "timestamp": "1970-01-01T00:00:07.500Z",
         "durationMs": {"triggerExecution": 700, "addBatch": 500},
     }
     (tmp_path / "progress.jsonl").write_text(json.dumps(progress) + "\n")
-    read = notes_of(tmp_path)
 
-    page = page_of(tmp_path, read, verdict_of(read))
-
-    assert {"growth", "phases", "driver_bytes", "checkpoint_files"} <= set(page.data)
-    assert [700, 500] == sorted(page.data["phases"]["ms"], reverse=True)
-    assert (tmp_path / "soak.html").stat().st_size > 100_000
+    assert {"what": "progress", "at": 7.5, "ms": 700} in notes_of(tmp_path)

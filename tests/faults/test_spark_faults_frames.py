@@ -6,8 +6,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from example_support import example
 from frame_support import (
-    BIG,
     PAIRS,
     SECOND,
     TIMES,
@@ -16,24 +16,20 @@ from frame_support import (
     Counts,
     Everyone,
     Largest,
-    Listed,
     Pairs,
-    Told,
     Total,
     click_feed,
     in_ms,
     order_feed,
     payment_feed,
-    payments,
 )
 from pyspark.sql import functions as F
 from spark_support import Feed, at, drain, passes_watermarks, pickle_by_value, rows_of
 
-from pyflinklike import OutputTag, Row, Time, Types
+from pyflinklike import OutputTag, Row, Time
 from pyflinklike.aggregations import Sum
 from pyflinklike.spark import (
     end_input,
-    get_side_output,
     key_by,
     main_output,
     window_all,
@@ -42,10 +38,8 @@ from pyflinklike.spark import (
 from pyflinklike.windows import (
     CountEvictor,
     CountTrigger,
-    EventTimeSessionWindows,
     GlobalWindows,
     PurgingTrigger,
-    SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
@@ -208,25 +202,6 @@ def test_the_result_of_windows_has_event_time_for_spark(feed, tmp_path):
     assert [(0, 10)] == in_ms(rows)[:1]
 
 
-def test_apply_and_process_see_all_records_of_a_window(feed):
-    """A function may give rows by name, and side outputs."""
-    sessions = EventTimeSessionWindows.with_gap(600)
-    listed = (
-        key_by(feed.bounded(), "user")
-        .window(sessions)
-        .apply(Listed(), "whose string, listed array<int>", event_time="ts")
-    )
-    told = (
-        key_by(feed.bounded(), "user")
-        .window(SECOND)
-        .process(Told(), "total long, over boolean", event_time="ts", side_outputs=[BIG])
-    )
-
-    assert ("ann", 0, 700, 699, "ann from 0", [1, 9]) == in_ms(listed.collect())[0]
-    assert [8, 13] == sorted(row.value for row in get_side_output(told, BIG).collect())
-    assert all(row.over for row in main_output(told).collect())
-
-
 def test_count_windows_and_global_windows_have_their_own_columns(feed):
     """A number, and nothing."""
     counted = key_by(feed.bounded(), "user").count_window(2).reduce(Sum("n"))
@@ -262,29 +237,6 @@ def test_windows_fold_by_a_field(feed):
     assert ("ann", 0, 1_000, 999, 13, Decimal("1.00"), 0) == in_ms(sums.collect())[0]
     assert ("ann", 0, 1_000, 999, 9, Decimal("9.00"), 100) == in_ms(most.collect())[0]
     assert sums.columns == most.columns
-
-
-def test_sliding_windows_overlap(feed):
-    """A record is in every one of them."""
-    sliding = SlidingEventTimeWindows.of(Time.seconds(2), Time.seconds(1))
-    totals = window_all(feed.bounded().where("user = 'bob'"), sliding).aggregate(
-        Largest(), accumulator_type=Types.LONG(), output_type="long", event_time="ts"
-    )
-
-    assert [(-1_000, 2), (0, 2), (8_000, 1), (9_000, 1)] == sorted(
-        (row[0], row[3]) for row in in_ms(totals.collect())
-    )
-
-
-def test_windows_of_another_kind_do_not_go_on_with_a_checkpoint(feed, tmp_path):
-    """The operator is named after the kind of its windows."""
-    keyed = key_by(feed.stream(), "user")
-    drain(keyed.window(SECOND).reduce(Sum("n"), event_time="ts", max_parallelism=4), tmp_path / "c")
-    feed.add(payments(("ann", 1, 30_000)))
-    sessions = keyed.window(EventTimeSessionWindows.with_gap(1_000))
-
-    with pytest.raises(Exception, match="TumblingEventTimeWindows"):
-        drain(sessions.reduce(Sum("n"), event_time="ts", max_parallelism=4), tmp_path / "c")
 
 
 def test_windows_of_processing_time_end_with_a_batch(feed):
@@ -387,3 +339,36 @@ def test_joins_within_windows_of_batches(clicks, orders):
     assert [(0, 1), (0, 1), (1, 0), (1, 0), (1, 1)] == sorted(
         row[4:] for row in map(tuple, groups.collect())
     )
+
+
+# Sessions out of order
+
+
+def test_sessions_and_late_clicks_are_those_of_the_loop(spark, tmp_path):
+    """Over a stop in the middle, no click is lost, counted twice, or late without being told."""
+    sessions = example("click_sessions")
+    batches = sessions.batches_of(sessions.clicks(60))
+    half = len(batches) // 2
+    for numbers in (range(half), range(half, len(batches))):
+        for number in numbers:
+            sessions.write_input(spark, tmp_path, number, batches[number])
+        sessions.run(spark, tmp_path)
+    over, late = sessions.expected(batches)
+    found = sessions.final_sessions(spark, tmp_path)
+    dismissed = spark.read.parquet(str(tmp_path / "late")).drop("batch").collect()
+
+    assert over == found
+    assert sorted(click[:3] for click in late) == sorted(map(tuple, dismissed))
+    assert sum(map(len, batches)) - 1 == sum(row[3] for row in found) + len(dismissed)
+
+
+def test_a_batch_of_all_clicks_has_no_late_ones(spark, tmp_path):
+    """Its sessions are those of the loop over one micro-batch; the last click ends them there."""
+    sessions = example("click_sessions")
+    made = sessions.clicks(30)
+    sessions.write_input(spark, tmp_path, 0, made)
+    bounded = spark.read.schema(sessions.SCHEMA).parquet(str(tmp_path / "clicks" / "00"))
+    rows = main_output(sessions.sessions_of(bounded)).drop("window_time").collect()
+    over, late = sessions.expected([made])
+
+    assert ([], over) == (late, {tuple(row) for row in rows if row.user != "nobody"})

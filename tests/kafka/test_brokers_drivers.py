@@ -11,6 +11,7 @@ from typing import Any
 
 import fault_lives
 import pytest
+from example_support import example
 from kafka_streams import changes, clicks
 from kafka_support import (
     Brokers,
@@ -21,6 +22,7 @@ from kafka_support import (
     wait_for,
 )
 
+from pyflinklike.kafka import register
 from pyflinklike.kafka.messages import HEADER
 from pyflinklike.views import MaterializedView
 
@@ -97,3 +99,26 @@ def test_nothing_is_lost_when_drivers_are_killed(brokers: Brokers, tmp_path: Pat
     assert set(repeated) <= set(in_flight)
     with MaterializedView("items", key="id", path=tmp_path / "view.db") as view:
         assert {row.id: row.as_dict() for row in view.query(allow_scan=True)} == table
+
+
+# The example
+
+MINUTE = 60_000
+
+
+def test_the_example_goes_on_where_it_stopped(spark, tmp_path):
+    """Sessions end by the clicks of others; the second run finds those that were open."""
+    kafka_sessions = example("kafka_sessions")
+    register(spark)
+    with empty_mock_brokers() as brokers:
+        servers = brokers.servers
+        producer = kafka_sessions.brokers_of(["", servers])
+
+        kafka_sessions.write(producer, [("ann", 0), ("ann", 5 * MINUTE), ("bob", 200 * MINUTE)])
+        kafka_sessions.run(spark, servers, tmp_path)
+        first = kafka_sessions.found(spark, servers)
+        kafka_sessions.write(producer, [("bob", 201 * MINUTE), ("eve", 400 * MINUTE)])
+        kafka_sessions.run(spark, servers, tmp_path)
+
+        ann, bob = ("ann", "1970-01-01T00:00:00.000Z", 2), ("bob", "1970-01-01T03:20:00.000Z", 2)
+        assert (first, kafka_sessions.found(spark, servers)) == ([ann], [ann, bob])

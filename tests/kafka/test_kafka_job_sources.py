@@ -8,25 +8,32 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from job_stream_support import results_of_stream
-from kafka_jobs import numbers, reading, stream, timed
+from kafka_jobs import endless, numbers, reading, stream, timed
+from kafka_support import Brokers, new_topic
+from local_support import local
 
+from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import (
     BrokerError,
     DataLossError,
     DeclarationValueError,
     UserFunctionError,
 )
-from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.kafka.fetch import fetch
+from pyflinklike.kafka.offsets import OffsetRange
+from pyflinklike.kafka.options import reader_options
+from pyflinklike.pyflink._graph.job import Job, JobSettings
 from pyflinklike.pyflink._graph.nodes import ToSink
 from pyflinklike.pyflink._graph.sinks import CollectSink
-from pyflinklike.pyflink._spark.job_plan import SessionFacts
+from pyflinklike.pyflink._spark.job_plan import JobSteps, SessionFacts
+from pyflinklike.pyflink._spark.watermark_feed import SPLIT_WATERMARKS, SplitWatermark, needs_feed
 from pyflinklike.pyflink.common import (
     DeserializationSchema,
     SimpleStringSchema,
     Time,
     WatermarkStrategy,
 )
-from pyflinklike.pyflink.datastream import ProcessFunction
+from pyflinklike.pyflink.datastream import KeyedProcessFunction, ProcessFunction
 from pyflinklike.pyflink.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
@@ -34,6 +41,8 @@ from pyflinklike.pyflink.datastream.connectors.kafka import (
     KafkaTopicPartition,
 )
 from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
+from pyflinklike.spark._wire.payloads import payload_to_batch
+from pyflinklike.spark._wire.stage_records import StageRecord, cell_of, wrap_to_pass
 
 PARALLELISM = ["1", "3"]
 
@@ -238,3 +247,73 @@ def test_records_that_expire_before_they_are_read_are_an_error(brokers, topic):
 
     with pytest.raises(DataLossError, match="offsets 0 to 0 of partition 0"):
         list(source.read_split(part))
+
+
+# Topics without an end
+
+
+class Each(KeyedProcessFunction):
+    """Gives the element."""
+
+    def process_element(self, value, ctx):
+        yield value
+
+
+def given_by_a_task(brokers: Brokers, count: int) -> tuple[str, int, list[Any], list[StageRecord]]:
+    """Its topic, the number of the source, records for the operator, and what passes it.
+
+    Args:
+        brokers: With the topic.
+        count: How many of its three records the task reads.
+    """
+    topic = new_topic()
+    timed(brokers, topic, [7, 1_000, 500], partition=2)
+    source = endless(brokers, topic).build()
+    keyed = local().from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "topic")
+    keyed.key_by(str).process(Each()).print()
+    graph = keyed._program.graph()
+    steps = JobSteps(Job(graph, JobSettings()), SessionFacts(2, 8, "UTC"), HashMapStateBackend())
+    steps.is_fed = needs_feed(graph, steps.stages[0])
+    options = reader_options(source.options, streaming=True)
+    records = list(fetch(OffsetRange(topic, 2, 0, count), options)) if count else []
+    batches = list(steps.task(steps.stages[0]).run(records))
+
+    rows = [row for batch in batches for row in zip(*(each.to_pylist() for each in batch.columns))]
+    payloads, begin = [row[2] for row in rows if row[0] >= 0], wrap_to_pass(b"")
+    through = [
+        StageRecord.from_bytes(each[len(begin) :]) for each in payloads if each.startswith(begin)
+    ]
+    mine = [
+        record
+        for each in payloads
+        if not each.startswith(begin)
+        for record in StageRecord.from_bytes(cell_of(payload_to_batch(each))).records()
+    ]
+    return topic, steps.stages[0].entrances[0], mine, through
+
+
+def test_records_become_elements_with_their_times(brokers):
+    """For the keyed operator, by its keys."""
+    _, _, elements, _ = given_by_a_task(brokers, 3)
+
+    found = sorted((value, time) for _, value, time in elements)
+    assert [("1000", 1_000), ("500", 500), ("7", 7)] == found
+
+
+@pytest.mark.parametrize(("count", "watermark"), [(3, 999), (1, 6)])
+def test_a_task_tells_how_far_its_partition_has_come(brokers, count, watermark):
+    """By the times of its records."""
+    topic, source, _, (parcel,) = given_by_a_task(brokers, count)
+
+    found = [SplitWatermark(*each) for each in parcel.records()]
+    assert (SPLIT_WATERMARKS, [SplitWatermark(source, f"{topic}/2", watermark)]) == (
+        parcel.address.node,
+        found,
+    )
+
+
+def test_a_task_without_records_tells_nothing(brokers):
+    """Its partition may be idle."""
+    _, _, elements, through = given_by_a_task(brokers, 0)
+
+    assert ([], []) == (elements, through)

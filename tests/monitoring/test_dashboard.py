@@ -11,8 +11,7 @@ import importlib.util
 import re
 
 import pytest
-from dashboard_support import dashboard, used_names
-from promql import names_of
+from dashboard_support import dashboard, names_of, used_names
 from surroundings import REPOSITORY
 
 pytest.importorskip("pyspark")
@@ -26,6 +25,20 @@ _LEGEND = re.compile(r"\{\{(\w+)\}\}")
 def test_every_metric_is_in_the_dashboard_or_in_an_alert():
     """And neither names another."""
     assert NAMES == used_names()
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ('sum by (query, name) (rate(a_total{x=~"b_total|c"}[$__rate_interval]))', {"a_total"}),
+        ("a / on (query) group_left (name) b offset 1h or c > bool 2", {"a", "b", "c"}),
+        ("label_values(up, query)", {"up", "query"}),
+        ('histogram_quantile(0.9, sum(rate(x[5m])) by (le)) unless y{a="}{"}', {"x", "y"}),
+    ],
+)
+def test_the_names_in_an_expression_are_found(expression, expected):
+    """And neither labels nor functions nor words, but in a variable of Grafana, whose label is one."""
+    assert expected == names_of(expression)
 
 
 def test_the_panels_have_different_titles_and_places():

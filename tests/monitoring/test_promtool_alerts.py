@@ -65,6 +65,12 @@ def rules_test(query, times, *, expected):
     }
 
 
+def test_each_alert_has_a_sick_query():
+    """None is without one that shows that it can fire."""
+    told = {each for _, expected in SICK.values() for each in expected}
+    assert told == short(each.name for each in alerts())
+
+
 def test_the_rules_are_taken_by_prometheus(promtool):
     """The file as it is."""
     done = subprocess.run(

@@ -21,8 +21,6 @@ from typing import Any
 import pytest
 from all_states import AllStates
 from asgi_support import answer_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pyflinklike import (
     KeyedProcessFunction,
@@ -134,104 +132,33 @@ class BatchResult:
 
 TIMERS = ("domain", "from", "to", "limit", "reverse", "after")
 PAGING = ("limit", "reverse", "after")
-NAMES = (
-    "key",
-    "current",
-    "namespace",
-    "from",
-    "to",
-    "prefix",
-    "limit",
-    "reverse",
-    "after",
-    "window_start",
-    "as_of",
-    "key_from",
-    "key_to",
-    "start",
-    "end",
-    "earliest_end",
-    "latest_start",
-    "latest_end",
-    "domain",
-    "at_least_batch",
-    "max_age",
-    "timeout",
-    "form",
-    "",
-)
-VALUES = (
-    b"ann",
-    b'"ann"',
-    b"u1",
-    b"k1",
-    b"A",
-    b"0",
-    b"1",
-    b"-1",
-    b"3",
-    b"0.5",
-    b"0.1",
-    b"1.5",
-    b"true",
-    b"null",
-    b"NaN",
-    b"-Infinity",
-    b"1e999",
-    b"1e99999999999999999999",
-    b"9223372036854775807",
-    b"9223372036854775808",
-    b"-9223372036854775809",
-    b"1180591620717411303424",
-    b"9007199254740993.0",
+NAMES = [
+    *rb"""
+    key current namespace from to prefix limit reverse after window_start as_of key_from key_to start
+    end earliest_end latest_start latest_end domain at_least_batch max_age timeout form
+    """.split(),
+    b"",
+]
+TYPED = rb"""
+    0.5 0.1 0x00ff 2026-11-23 ["ann",3] [1,["a","0001-01-01"]] A s 3 -7 9223372036854775807 k1 v 10
+""".split()
+VALUES = [
+    *rb"""
+    ann "ann" u1 k1 A 0 1 -1 3 0.5 0.1 1.5 true null NaN -Infinity 1e999 1e99999999999999999999
+    9223372036854775807 9223372036854775808 -9223372036854775809 1180591620717411303424
+    9007199254740993.0 0.99999999999999999 ["ann",3] ["ann",3,4] [1,["a","0001-01-01"]] {} [] [0,10]
+    {"a":"ann","b":3} "\ud800" 0x00ff "0x0" %ff%fe %00 %C3%A9 % %zz 2026-11-23 2026-11-23T02:00:00
+    2026-11-23T02:00:00Z 0001-01-01T00:00:00%2B14:00 9999-12-31T23:59:59-14:00 a.1
+    event_time processing_time
+    """.split(),
+    b"",
     b"9" * 20,
     b"9" * 5000,
     b"[" * 3000,
     b"[" * 400 + b"]" * 400,
     b'{"a":' * 300 + b"1" + b"}" * 300,
-    b'["ann",3]',
-    b'["ann",3,4]',
-    b'[1,["a","0001-01-01"]]',
-    b'{"a":"ann","b":3}',
-    b"{}",
-    b"[]",
-    b"[0,10]",
-    b'"\\ud800"',
-    b"0x00ff",
-    b'"0x0"',
-    b"%ff%fe",
-    b"%00",
-    b"\xff\xfe",
-    "é".encode(),
-    b"%C3%A9",
-    b"%",
-    b"%zz",
-    b"2026-11-23",
-    b"2026-11-23T02:00:00",
-    b"2026-11-23T02:00:00Z",
-    b"0001-01-01T00:00:00%2B14:00",
-    b"9999-12-31T23:59:59-14:00",
-    b"",
-    b"a.1",
-    b"event_time",
-    b"processing_time",
-    b"0.99999999999999999",
-    b"\xd9\xa3",
-    b"\xc2\xb2",
-)
-TYPED = (
-    *(
-        b"0.5",
-        b"0.1",
-        b"0x00ff",
-        b"2026-11-23",
-        b'["ann",3]',
-        b'[1,["a","0001-01-01"]]',
-        b"A",
-        b"s",
-    ),
-    *(b"3", b"-7", b"9223372036854775807", b"k1", b"v", b"10"),
-)
+    *(b"\xff\xfe", "é".encode(), b"\xd9\xa3", b"\xc2\xb2"),
+]
 ELSEWHERE = ("/", "/health", "/states", "/rows", "//", "", "/stores/kv/none")
 BOUNDS = (b"at_least_batch", b"max_age", b"timeout")
 METHODS = (*["GET"] * 20, "HEAD", "POST", "", "PROPFIND", "gét")
@@ -263,8 +190,8 @@ async def status_of(application: Any, *request: Any) -> int:
     return status
 
 
-async def request(draw: Any) -> int:
-    """One request, as `draw` chooses: a list, or bytes up to a length."""
+async def request(draw: Dice) -> int:
+    """One request, as chance has it."""
     some = served()
     at = draw.index(len(some.applications))
     path, wanted = draw.of([*some.paths[at], *[(each, ()) for each in ELSEWHERE]])
@@ -274,7 +201,7 @@ async def request(draw: Any) -> int:
     names = [each.encode() for each in wanted if each not in PAGING or not draw.index(6)]
     names += [draw.of(BOUNDS)] * (not draw.index(6))
     if not draw.index(10):
-        names.append(draw.of(NAMES).encode() if draw.index(2) else draw.bytes(8))
+        names.append(draw.of(NAMES) if draw.index(2) else draw.bytes(8))
     good = [b"ann", b"u1", b"1", b"true", *TYPED]
     parts = []
     for name in names:
@@ -292,24 +219,8 @@ async def request(draw: Any) -> int:
     )
 
 
-class Drawn:
-    """Hypothesis chooses."""
-
-    def __init__(self, data: Any) -> None:
-        self.data = data
-
-    def index(self, end: int) -> int:
-        return self.data.draw(st.integers(0, end - 1))
-
-    def of(self, some: Any) -> Any:
-        return self.data.draw(st.sampled_from(some))
-
-    def bytes(self, most: int) -> bytes:
-        return self.data.draw(st.binary(max_size=most))
-
-
 class Dice:
-    """Chance chooses, which is quicker."""
+    """Chance chooses; Hypothesis would come to fewer combinations in the time."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -324,20 +235,13 @@ class Dice:
         return self.random.randbytes(self.random.randrange(most + 1))
 
 
-async def statuses_of(draw: Any, count: int) -> Counter[int]:
+async def statuses_of(draw: Dice, count: int) -> Counter[int]:
     """How often each status came of so many requests."""
     return Counter([await request(draw) for _ in range(count)])
 
 
-@settings(deadline=None)
-@given(st.data())
-def test_no_request_is_an_error_of_the_server(data):
-    """State that is whole gives no 500, whatever is asked of it."""
-    assert asyncio.run(request(Drawn(data))) != 500
-
-
 def test_no_request_of_thousands_is_an_error_of_the_server():
-    """Of chance, for there are more combinations than Hypothesis comes to; most kinds of answers came."""
+    """State that is whole gives no 500, whatever is asked of it; most kinds of answers came."""
     statuses = asyncio.run(statuses_of(Dice(26), 4_000))
     assert (0, True) == (statuses[500], {200, 400, 404, 405} <= set(statuses))
 

@@ -12,9 +12,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from dashboard_support import Alert, alerts
 from prometheus_client import CollectorRegistry
-from promql import Samples, evaluate
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
@@ -24,8 +22,6 @@ from pyspark.sql.streaming.listener import (
 from surroundings import REPOSITORY
 
 from pyflinklike.monitoring import PrometheusListener
-
-__all__ = ["FAST", "SICK", "SLOW", "Pace", "firing", "play", "recorded", "short", "tell"]
 
 _RECORDED = REPOSITORY / "tests" / "monitoring" / "recorded"
 _TRIGGERS = {"slow": 0.2, "healthy": 60.0}
@@ -79,7 +75,7 @@ def tell(listener: Any, told: dict[str, Any]) -> None:
 
 
 @functools.cache
-def play(name: str, pace: Pace) -> Samples:
+def play(name: str, pace: Pace) -> dict[Any, list[tuple[float, float]]]:
     """Play a query; the series that scrapes gave.
 
     The end of a query is played only if it failed: the others go on.
@@ -99,21 +95,3 @@ def play(name: str, pace: Pace) -> Samples:
                 series.setdefault(key, []).append((at, sample.value))
         now += pace.batch
     return series
-
-
-def firing(samples: Samples, pace: Pace) -> set[str]:
-    """The alerts that fire at some time."""
-    end = max(points[-1][0] for points in samples.values())
-    return {
-        alert.name for alert in alerts() if _fires(alert, samples, range(0, int(end), pace.scrape))
-    }
-
-
-def _fires(alert: Alert, samples: Samples, times: range) -> bool:
-    since: dict[Any, float] = {}
-    for now in times:
-        active = evaluate(alert.expression, samples, now)
-        since = {labels: since.get(labels, now) for labels in active}
-        if any(now - began >= alert.patience for began in since.values()):
-            return True
-    return False

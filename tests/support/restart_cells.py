@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from itertools import permutations
 from typing import Any
 
 import attrs
@@ -112,6 +113,20 @@ class Cell:
 
     def __str__(self) -> str:
         return f"{self.row}: {self.case}"
+
+
+def goes_on(
+    row: str, case: str, former: Make, now: Make, before: Any, after: Any, expected: Any, **on: Any
+) -> Cell:
+    """A restart that does."""
+    return Cell(row, GOES_ON, case, former, now, before, after, expected, **on)
+
+
+def refused(
+    row: str, case: str, former: Make, now: Make, before: Any, words: str, **on: Any
+) -> Cell:
+    """A restart that is, in these words."""
+    return Cell(row, REFUSED, case, former, now, before, [], words, **on)
 
 
 def first_of(element: Any) -> Any:
@@ -266,141 +281,68 @@ def states() -> Iterable[Cell]:
     """What is declared of states."""
     former: Any
     now: Any
-    kind: Any
-    row: Any
-    changed: Any
-    expected: Any
+    before: Any
+    after: Any
+    start, pickled = given(7), Types.PICKLED_BYTE_ARRAY()
     for kind, make in HOLDING.items():
-        one, both = keeping(make()), keeping(make(), value(TEXT, "other"))
-        of_two = [("process_element", ("k", None))]
-        yield Cell(
-            "state: a new one", GOES_ON, kind, one, both, given(7), of_two, [[HELD[kind], None]]
-        )
-        yield Cell(
-            "state: one that is not declared any more",
-            GOES_ON,
-            kind,
-            one,
-            keeping(value(LONG, "other")),
-            given(7),
-            READ,
-            [[None]],
-        )
-        grown = make(kind=LONG)
-        yield Cell(
-            "state: a type that grows",
-            GOES_ON,
-            kind,
-            keeping(make(kind=INT)) if kind != "map" else keeping(mapped(LONG, INT)),
-            keeping(grown),
-            given(7),
-            READ,
-            [[HELD[kind]]],
-        )
-        for case, stored, declared in (("narrower", LONG, INT), ("text", LONG, TEXT)):
-            row = "state: another type"
-            if kind == "aggregating":
-                row = "state: the type of an accumulator"
-            yield Cell(
-                row,
-                REFUSED,
-                f"{kind}, {case}",
-                keeping(make(kind=stored)),
-                keeping(make(kind=declared)),
-                given(7),
-                [],
-                "keeps the value type",
-            )
-        yield Cell(
-            "state: allow_pickle",
-            REFUSED,
-            kind,
-            keeping(make(kind=Types.PICKLED_BYTE_ARRAY())),
-            keeping(make(kind=Types.PICKLED_BYTE_ARRAY()), allow_pickle=False),
-            given(7),
-            [],
-            "allow_pickle",
-        )
-        yield Cell(
-            "harness: max_parallelism",
-            GOES_ON,
-            kind,
-            keeping(make(), max_parallelism=128),
-            keeping(make(), max_parallelism=16),
-            given(7),
-            READ,
-            [[HELD[kind]]],
-        )
-        yield Cell(
-            "job parameters",
-            GOES_ON,
-            kind,
-            keeping(make(), job_parameters={"a": "1"}),
-            keeping(make(), job_parameters={"a": "2", "b": "3"}),
-            given(7),
-            READ,
-            [[HELD[kind]]],
-        )
-        for former, now in ((None, DeadLetters("dead")), (DeadLetters("dead"), None)):
-            yield Cell(
-                "dead letters",
-                GOES_ON,
-                f"{kind}, {'off' if now is None else 'on'}",
-                keeping(make(), on_error=former),
-                keeping(make(), on_error=now),
-                given(7),
-                READ,
-                [[HELD[kind]]],
-            )
-    for former, make in HOLDING.items():
-        for now, other in HOLDING.items():
-            if former != now:
-                made = keeping(make()), keeping(other())
-                case = f"{former} to {now}"
-                yield Cell("state: kind", REFUSED, case, *made, given(7), [], "state 's'")
-    for case, kind in (("another", TEXT), ("wider", Types.BIG_INT()), ("narrower", INT)):
-        yield Cell(
-            "state: the type of a map's keys",
-            REFUSED,
-            case,
-            keeping(mapped()),
-            keeping(mapped(kind)),
-            given(7),
-            [],
-            "keeps the user key type",
-        )
-    for case, now in (
-        ("reducing", keeping(reducing(max))),
-        ("aggregating", keeping(aggregating(Total(10)))),
+        held, one = [[HELD[kind]]], keeping(make())
+        both, other = keeping(make(), value(TEXT, "other")), keeping(value(LONG, "other"))
+        yield goes_on("state: a new one", kind, one, both, start, READ, [[HELD[kind], None]])
+        row = "state: one that is not declared any more"
+        yield goes_on(row, kind, one, other, start, READ, [[None]])
+        narrow = keeping(make(kind=INT))
+        yield goes_on("state: a type that grows", kind, narrow, one, start, READ, held)
+        row = "state: another type"
+        if kind == "aggregating":
+            row = "state: the type of an accumulator"
+        for case, now in (("narrower", narrow), ("text", keeping(make(kind=TEXT)))):
+            yield refused(row, f"{kind}, {case}", one, now, start, "keeps the value type")
+        former = keeping(make(kind=pickled))
+        now = keeping(make(kind=pickled), allow_pickle=False)
+        yield refused("state: allow_pickle", kind, former, now, start, "allow_pickle")
+        for row, case, before, after in (
+            (
+                "harness: max_parallelism",
+                kind,
+                {"max_parallelism": 128},
+                {"max_parallelism": 16},
+            ),
+            (
+                "job parameters",
+                kind,
+                {"job_parameters": {"a": "1"}},
+                {"job_parameters": {"a": "2", "b": "3"}},
+            ),
+            ("dead letters", f"{kind}, on", {}, {"on_error": DeadLetters("dead")}),
+            ("dead letters", f"{kind}, off", {"on_error": DeadLetters("dead")}, {}),
+        ):
+            made = keeping(make(), **before), keeping(make(), **after)
+            yield goes_on(row, case, *made, start, READ, held)
+        for then, make_other in HOLDING.items():
+            if kind != then:
+                now = keeping(make_other())
+                yield refused("state: kind", f"{kind} to {then}", one, now, start, "state 's'")
+    row = "state: the type of a map's keys"
+    for case, key in (("another", TEXT), ("wider", Types.BIG_INT()), ("narrower", INT)):
+        made = keeping(mapped()), keeping(mapped(key))
+        yield refused(row, case, *made, start, "keeps the user key type")
+    for case, former, now, number, expected in (
+        ("reducing", reducing(), reducing(max), 1, 5),
+        ("aggregating", aggregating(), aggregating(Total(10)), 3, 80),
     ):
-        former = keeping(reducing() if case == "reducing" else aggregating())
-        expected = [[5]] if case == "reducing" else [[80]]
-        yield Cell(
-            "state: the function of a reducing or aggregating state",
-            GOES_ON,
-            case,
-            former,
-            now,
-            given(2, 3),
-            [*given(1 if case == "reducing" else 3), *READ],
-            expected,
-        )
-    row = Types.ROW_NAMED(["a", "b"], [LONG, TEXT])
-    for case, changed, then in (
-        ("one more", Types.ROW_NAMED(["a", "b", "c"], [LONG, TEXT, LONG]), Row(a=1, b="x", c=None)),
-        ("one fewer", Types.ROW_NAMED(["a"], [LONG]), Row(a=1)),
-        ("another order", Types.ROW_NAMED(["b", "a"], [TEXT, LONG]), Row(b="x", a=1)),
+        row = "state: the function of a reducing or aggregating state"
+        made = keeping(former), keeping(now)
+        after = [*given(number), *READ]
+        yield goes_on(row, case, *made, given(2, 3), after, [[expected]])
+    former = keeping(value(Types.ROW_NAMED(["a", "b"], [LONG, TEXT])))
+    for case, names, stored in (
+        ("one more", {"a": LONG, "b": TEXT, "c": LONG}, Row(a=1, b="x", c=None)),
+        ("one fewer", {"a": LONG}, Row(a=1)),
+        ("another order", {"b": TEXT, "a": LONG}, Row(b="x", a=1)),
     ):
-        yield Cell(
-            "state: a type that grows",
-            GOES_ON,
-            f"a row of which fields are {case}",
-            keeping(value(row)),
-            keeping(value(changed)),
-            given(Row(a=1, b="x")),
-            READ,
-            [[then]],
-        )
+        now = keeping(value(Types.ROW_NAMED([*names], [*names.values()])))
+        row, case = "state: a type that grows", f"a row of which fields are {case}"
+        yield goes_on(row, case, former, now, given(Row(a=1, b="x")), READ, [[stored]])
 
 
 # TTL
@@ -425,45 +367,41 @@ CLEANUPS: dict[str, Any] = {
 def ttls() -> Iterable[Cell]:
     """What is declared of a TTL; each builder's method in both directions."""
     late = [clock(150), *READ]
+    renewed = [clock(60), *READ, clock(120), *READ]
     empty: dict[str, Any] = {**HELD, **dict.fromkeys(("value", "reducing", "aggregating"))}
     empty |= {"list": [], "map": []}
+    read = ttl(update_ttl_on_read_and_write=())
+    shown = ttl(return_expired_if_not_cleaned_up=(), disable_cleanup_in_background=())
     for kind, make in HOLDING.items():
-
-        def cell(row: str, case: str, former: Any, now: Any, after: Any, expected: Any) -> Cell:
-            made = keeping(make(), ttl=former), keeping(make(), ttl=now)  # noqa: B023
-            return Cell(row, GOES_ON, f"{kind}, {case}", *made, given(7), after, expected)  # noqa: B023
-
         there, gone = [[HELD[kind]]], [[empty[kind]]]
-        yield cell("TTL: length", "longer", ttl(), ttl(200), late, there)
-        yield cell("TTL: length", "shorter", ttl(200), ttl(), late, gone)
-        yield cell("TTL: switched on", "alive", None, ttl(), [clock(99), *READ], there)
-        yield cell("TTL: switched on", "expired", None, ttl(), late, gone)
-        yield cell("TTL: switched off", "what was stored stays", ttl(), None, late, there)
-        read: Any = {"update_ttl_on_read_and_write": ()}
-        renewed = [clock(60), *READ, clock(120), *READ]
-        yield cell("TTL: update type", "on read", ttl(), ttl(**read), renewed, [*there, *there])
-        yield cell("TTL: update type", "on write", ttl(**read), ttl(), renewed, [*there, *gone])
-        shown: Any = {"return_expired_if_not_cleaned_up": ()}
-        shown |= {"disable_cleanup_in_background": ()}
-        yield cell("TTL: visibility", "shown once", ttl(), ttl(**shown), late, there)
-        yield cell("TTL: visibility", "hidden", ttl(**shown), ttl(), late, gone)
-        for case, options in CLEANUPS.items():
-            yield cell("TTL: cleanup", case, ttl(), ttl(**options), late, gone)
-            yield cell("TTL: cleanup", f"{case}, back", ttl(**options), ttl(), late, gone)
+        for row, case, former, now, after, expected in (
+            ("length", "longer", ttl(), ttl(200), late, there),
+            ("length", "shorter", ttl(200), ttl(), late, gone),
+            ("switched on", "alive", None, ttl(), [clock(99), *READ], there),
+            ("switched on", "expired", None, ttl(), late, gone),
+            ("switched off", "what was stored stays", ttl(), None, late, there),
+            ("update type", "on read", ttl(), read, renewed, [*there, *there]),
+            ("update type", "on write", read, ttl(), renewed, [*there, *gone]),
+            ("visibility", "shown once", ttl(), shown, late, there),
+            ("visibility", "hidden", shown, ttl(), late, gone),
+            *(
+                each
+                for name, options in CLEANUPS.items()
+                for each in (
+                    ("cleanup", name, ttl(), ttl(**options), late, gone),
+                    ("cleanup", f"{name}, back", ttl(**options), ttl(), late, gone),
+                )
+            ),
+        ):
+            made = keeping(make(), ttl=former), keeping(make(), ttl=now)
+            yield goes_on(f"TTL: {row}", f"{kind}, {case}", *made, given(7), after, expected)
         for case, former, now in (
             ("to event time", ttl(), ttl(use_event_time=())),
             ("to processing time", ttl(use_event_time=()), ttl()),
         ):
             made = keeping(make(), ttl=former), keeping(make(), ttl=now)
-            yield Cell(
-                "TTL: clock",
-                REFUSED,
-                f"{kind}, {case}",
-                *made,
-                given(7),
-                [],
-                "the clock of its TTL",
-            )
+            words = "the clock of its TTL"
+            yield refused("TTL: clock", f"{kind}, {case}", *made, given(7), words)
 
 
 # Columns
@@ -537,7 +475,6 @@ def columns() -> Iterable[Cell]:
     """State as columns, and record by record."""
     former: Any
     now: Any
-    before: Any
 
     def columnar(config: Any = None) -> Make:
         return lambda **options: KeyedBatchHarness(Columns(config), "key", "at", **options)
@@ -546,71 +483,37 @@ def columns() -> Iterable[Cell]:
         return keyed(lambda: Records(config))
 
     batch = [("process_batch", {"key": ["a", "b"], "word": ["x", "y"], "at": [1, 2]})]
-    again = [("process_batch", {"key": ["a"], "word": ["x"], "at": [3]})]
     records = [("process_element", each, each[2]) for each in (("a", "x", 1), ("b", "y", 2))]
-    record = [("process_element", ("a", "x", 3), 3)]
+    move, end = clock(150), watermark(21)
+    in_columns = [move, ("process_batch", {"key": ["a"], "word": ["x"], "at": [3]}), end]
+    by_record = [move, ("process_element", ("a", "x", 3), 3), end]
     second = [{"key": "a", "count": 2, "of_word": 2}, {"key": "a", "count": 2, "of_word": 21}]
     anew = [{"key": "a", "count": 1, "of_word": 1}, {"key": "a", "count": 1, "of_word": 21}]
-    for case, former, now, expected in (
+    heap: Any = {"on": ("heap",)}
+    both = "state: as columns or by record"
+    for case, one, two, expected in (
         ("no TTL", None, None, second),
         ("a TTL", ttl(), ttl(), anew),
         ("a TTL that is longer", ttl(), ttl(500), second),
         ("a TTL that is switched on", None, ttl(), anew),
         ("a TTL that is switched off", ttl(), None, second),
     ):
-        row, move = "state: as columns or by record", [clock(150)]
-        yield Cell(
-            row,
-            GOES_ON,
-            f"to records, {case}",
-            columnar(former),
-            plain(now),
-            batch,
-            [*move, *record, watermark(21)],
-            expected,
-            ("heap",),
-        )
-        yield Cell(
-            row,
-            GOES_ON,
-            f"to columns, {case}",
-            plain(former),
-            columnar(now),
-            records,
-            [*move, *again, watermark(21)],
-            expected,
-            ("heap",),
-        )
-        yield Cell(
-            "TTL: of columns",
-            GOES_ON,
-            case,
-            columnar(former),
-            columnar(now),
-            batch,
-            [*move, *again, watermark(21)],
-            expected,
-            ("heap",),
-        )
+        for row, what, former, now, before, after in (
+            (both, f"to records, {case}", columnar(one), plain(two), batch, by_record),
+            (both, f"to columns, {case}", plain(one), columnar(two), records, in_columns),
+            ("TTL: of columns", case, columnar(one), columnar(two), batch, in_columns),
+        ):
+            yield goes_on(row, what, former, now, before, after, expected, **heap)
+    event = ttl(use_event_time=())
     for case, former, now, before in (
-        ("to records", columnar(ttl()), plain(ttl(use_event_time=())), batch),
-        ("to columns", plain(ttl()), columnar(ttl(use_event_time=())), records),
-        ("columns", columnar(ttl()), columnar(ttl(use_event_time=())), batch),
+        ("to records", columnar(ttl()), plain(event), batch),
+        ("to columns", plain(ttl()), columnar(event), records),
+        ("columns", columnar(ttl()), columnar(event), batch),
     ):
-        yield Cell(
-            "TTL: clock", REFUSED, case, former, now, before, [], "the clock of its TTL", ("heap",)
-        )
-    yield Cell(
-        "state: columns on RocksDB",
-        REFUSED,
-        "from records",
-        plain(),
-        columnar(),
-        records,
-        [],
-        "needs a backend with columns, got EmbeddedRocksDBStateBackend",
-        ("rocksdb",),
-    )
+        yield refused("TTL: clock", case, former, now, before, "the clock of its TTL", **heap)
+    words = "needs a backend with columns, got EmbeddedRocksDBStateBackend"
+    row = "state: columns on RocksDB"
+    yield refused(row, "from records", plain(), columnar(), records, words, on=("rocksdb",))
 
 
 # Keys and functions
@@ -659,9 +562,6 @@ def keys_and_functions() -> Iterable[Cell]:
             Counts(), lambda each: each, key_type=kind, **options
         )
 
-    def one(key: Any) -> list[Step]:
-        return [("process_element", key)]
-
     rows = [Types.ROW_NAMED(names, [LONG, LONG]) for names in (["a", "b"], ["b", "a"])]
     for case, former, now, key in (
         ("wider", INT, LONG, 1),
@@ -672,84 +572,32 @@ def keys_and_functions() -> Iterable[Cell]:
         ("of one more part", PAIR, Types.TUPLE([TEXT, LONG, LONG]), ("a", 1)),
         ("pickled", TEXT, Types.PICKLED_BYTE_ARRAY(), "a"),
     ):
-        yield Cell(
-            "key: type",
-            REFUSED,
-            case,
-            of_key(former),
-            of_key(now),
-            one(key),
-            [],
-            "keeps the key type",
-        )
+        made, start = (of_key(former), of_key(now)), [("process_element", key)]
+        yield refused("key: type", case, *made, start, "keeps the key type")
+    row, one = "harness: key type given or left out", [("process_element", 1)]
     for case, former, now in (("given", None, LONG), ("left out", LONG, None)):
-        yield Cell(
-            "harness: key type given or left out",
-            GOES_ON,
-            case,
-            of_key(former),
-            of_key(now),
-            one(1),
-            one(1),
-            [2],
-        )
-    timed = [("process_element", ("k", 1), 1)]
-    row = "function: its class and its code"
-    yield Cell(row, GOES_ON, "without a timer", keyed(Timed), keyed(Counts), timed, given(1), [2])
-    yield Cell(
-        row,
-        GOES_ON,
-        "its timers fire",
-        keyed(Timed),
-        keyed(type("Other", (Timed,), {})),
-        timed,
-        [END],
-        [("timer", 99, 1)],
-    )
-    for case, former, now, expected in (
-        ("a new one", Counts, Tagged, [("main", 2)]),
-        ("none any more", Tagged, Counts, [2]),
+        yield goes_on(row, case, of_key(former), of_key(now), one, one, [2])
+    timed, other = [("process_element", ("k", 1), 1)], type("Other", (Timed,), {})
+    code, outputs = "function: its class and its code", "function: side outputs and output type"
+    for row, case, former, now, before, after, expected in (
+        (code, "without a timer", Timed, Counts, timed, given(1), [2]),
+        (code, "its timers fire", Timed, other, timed, [END], [("timer", 99, 1)]),
+        (outputs, "a new one", Counts, Tagged, given(1), given(1), [("main", 2)]),
+        (outputs, "none any more", Tagged, Counts, given(1), given(1), [2]),
     ):
-        yield Cell(
-            "function: side outputs and output type",
-            GOES_ON,
-            case,
-            keyed(former),
-            keyed(now),
-            given(1),
-            given(1),
-            expected,
-        )
-    windows = keyed(lambda: window(TEN).process(Contents()))
-    for case, former, now in (
-        ("from windows", windows, keyed(Timed)),
-        ("to windows", keyed(Timed), windows),
-    ):
-        yield Cell(
-            "function: windows or none",
-            REFUSED,
-            case,
-            former,
-            now,
-            timed,
-            [],
-            "timers: restored state keeps the namespace type",
-        )
+        yield goes_on(row, case, keyed(former), keyed(now), before, after, expected)
+    windows, row = keyed(lambda: window(TEN).process(Contents())), "function: windows or none"
+    words = "timers: restored state keeps the namespace type"
+    yield refused(row, "from windows", windows, keyed(Timed), timed, words)
+    yield refused(row, "to windows", keyed(Timed), windows, timed, words)
 
     def joining(function: Callable[[], Any]) -> Make:
         return lambda **options: KeyedTwoInputHarness(function(), first_of, **options)
 
-    enriched, swapped = joining(Enrich), joining(Swapped)
-    yield Cell(
-        "function: two inputs exchanged, and its methods with them",
-        GOES_ON,
-        "a join by hand",
-        enriched,
-        swapped,
-        [("process_element2", ("a", "Ann"), 2)],
-        [("process_element2", ("a", 1), 3)],
-        [("a", 1, "Ann")],
-    )
+    row = "function: two inputs exchanged, and its methods with them"
+    name, number = [[("process_element2", ("a", each), at)] for each, at in (("Ann", 2), (1, 3))]
+    both = joining(Enrich), joining(Swapped)
+    yield goes_on(row, "a join by hand", *both, name, number, [("a", 1, "Ann")])
 
 
 class Swapped(Enrich):
@@ -802,320 +650,218 @@ def fired(*windows: tuple[int, int, list[int]]) -> list[Any]:
 
 
 def windows() -> Iterable[Cell]:
-    """Assigners, lateness, triggers, evictors, functions."""
+    """Assigners and lateness; then what else is said of windows."""
     former: Any
     now: Any
     assigner: Any
-    expected: Any
-    end: Any
-
-    def cell(row: str, case: str, former: Make, now: Make, after: Any, expected: Any) -> Cell:
-        return Cell(f"windows: {row}", GOES_ON, case, former, now, at(1, 2), after, expected)
-
-    def refused(row: str, case: str, former: Make, now: Make, words: str) -> Cell:
-        return Cell(f"windows: {row}", REFUSED, case, former, now, at(1, 2), [], words)
-
-    ten, sessions, tens = processed(TEN), processed(SESSIONS), processed(CLOCKED)
-    later = [*at(3), END]
-    for case, assigner, expected in (
-        ("smaller", TumblingEventTimeWindows.of(3), [(3, 6, [3]), (0, 10, [1, 2])]),
-        ("larger", TumblingEventTimeWindows.of(20), [(0, 10, [1, 2]), (0, 20, [3])]),
-        ("offset", TumblingEventTimeWindows.of(10, 1), [(0, 10, [1, 2]), (1, 11, [3])]),
+    tumbling, sliding = TumblingEventTimeWindows.of, SlidingEventTimeWindows.of
+    of_clock, gap = TumblingProcessingTimeWindows.of, EventTimeSessionWindows.with_gap
+    sliding_of_clock = SlidingProcessingTimeWindows.of(10, 5)
+    clock_sessions = ProcessingTimeSessionWindows.with_gap
+    by_element = DynamicEventTimeSessionWindows.with_dynamic_gap(Gap())
+    later, by_clock = [*at(3), END], [clock(3), *at(3), clock(30)]
+    whole, of_sessions = [(0, 10, [1, 2])], [*at(6, 9), END]
+    of_both = [(-5, 5, [3]), (0, 10, [1, 2, 3])]
+    of_two = [(-6, 4, [3]), (-5, 5, [1, 2]), (-4, 6, [3]), (-2, 8, [3])]
+    of_two += [(0, 10, [1, 2, 3]), (2, 12, [3])]
+    time = "size, slide or offset of windows of time"
+    gaps = "gap of sessions"
+    for row, case, former, now, after, expected in (
+        (time, "smaller", TEN, tumbling(3), later, [(3, 6, [3]), *whole]),
+        (time, "larger", TEN, tumbling(20), later, [*whole, (0, 20, [3])]),
+        (time, "offset", TEN, tumbling(10, 1), later, [*whole, (1, 11, [3])]),
+        (time, "to sliding", TEN, sliding(10, 5), later, of_both),
+        (time, "slide", sliding(10, 5), sliding(10, 2), later, of_two),
+        (time, "to tumbling", sliding(10, 5), TEN, later, [(-5, 5, [1, 2]), (0, 10, [1, 2, 3])]),
+        (time, "size, by the clock", CLOCKED, of_clock(3), by_clock, [(3, 6, [3]), *whole]),
+        (time, "to sliding, by the clock", CLOCKED, sliding_of_clock, by_clock, of_both),
+        (gaps, "shorter", SESSIONS, gap(2), of_sessions, [(1, 8, [1, 2, 6]), (9, 11, [9])]),
+        (gaps, "longer", SESSIONS, gap(9), of_sessions, [(1, 18, [1, 2, 6, 9])]),
+        (gaps, "by the element", SESSIONS, by_element, of_sessions, [(1, 12, [1, 2, 6, 9])]),
         (
-            "to sliding",
-            SlidingEventTimeWindows.of(10, 5),
-            [(-5, 5, [3]), (0, 10, [1, 2, 3])],
-        ),
-    ):
-        row = "size, slide or offset of windows of time"
-        yield cell(row, case, ten, processed(assigner), later, fired(*expected))
-    slides = processed(SlidingEventTimeWindows.of(10, 5))
-    for case, assigner, expected in (
-        ("slide", SlidingEventTimeWindows.of(10, 2), None),
-        ("to tumbling", TEN, [(-5, 5, [1, 2]), (0, 10, [1, 2, 3])]),
-    ):
-        if expected is None:
-            expected = [(-6, 4, [3]), (-5, 5, [1, 2]), (-4, 6, [3]), (-2, 8, [3])]
-            expected += [(0, 10, [1, 2, 3]), (2, 12, [3])]
-        row = "size, slide or offset of windows of time"
-        yield cell(row, case, slides, processed(assigner), later, fired(*expected))
-    for case, former, assigner, expected in (
-        ("size", CLOCKED, TumblingProcessingTimeWindows.of(3), [(3, 6, [3]), (0, 10, [1, 2])]),
-        (
-            "to sliding",
-            CLOCKED,
-            SlidingProcessingTimeWindows.of(10, 5),
-            [(-5, 5, [3]), (0, 10, [1, 2, 3])],
-        ),
-    ):
-        now = processed(assigner)
-        after = [clock(3), *at(3), clock(30)]
-        row = "size, slide or offset of windows of time"
-        yield cell(row, f"{case}, by the clock", processed(former), now, after, fired(*expected))
-    for case, former, now, expected in (
-        (
-            "shorter",
-            SESSIONS,
-            EventTimeSessionWindows.with_gap(2),
-            [(1, 8, [1, 2, 6]), (9, 11, [9])],
-        ),
-        ("longer", SESSIONS, EventTimeSessionWindows.with_gap(9), [(1, 18, [1, 2, 6, 9])]),
-        (
-            "by the element",
-            SESSIONS,
-            DynamicEventTimeSessionWindows.with_dynamic_gap(Gap()),
-            [(1, 12, [1, 2, 6, 9])],
-        ),
-        (
+            gaps,
             "by the element before",
-            DynamicEventTimeSessionWindows.with_dynamic_gap(Gap()),
+            by_element,
             SESSIONS,
+            of_sessions,
             [(1, 5, [1, 2]), (6, 14, [6, 9])],
         ),
+        (
+            gaps,
+            "by the clock",
+            clock_sessions(5),
+            clock_sessions(9),
+            by_clock,
+            [(0, 12, [1, 2, 3])],
+        ),
     ):
-        after = [*at(6, 9), END]
-        yield cell(
-            "gap of sessions", case, processed(former), processed(now), after, fired(*expected)
-        )
-    yield cell(
-        "gap of sessions",
-        "by the clock",
-        processed(ProcessingTimeSessionWindows.with_gap(5)),
-        processed(ProcessingTimeSessionWindows.with_gap(9)),
-        [clock(3), *at(3), clock(30)],
-        fired((0, 12, [1, 2, 3])),
-    )
-    for case, former, now in (
-        ("to the clock", ten, tens),
-        ("to event time", tens, ten),
-        ("sessions to the clock", sessions, processed(ProcessingTimeSessionWindows.with_gap(5))),
-        ("sessions to event time", processed(ProcessingTimeSessionWindows.with_gap(5)), sessions),
+        made = processed(former), processed(now)
+        yield cell(row, case, *made, after, fired(*expected))
+    by, kind = "event time or the clock", "sessions or not"
+    for row, case, former, now in (
+        (by, "to the clock", TEN, CLOCKED),
+        (by, "to event time", CLOCKED, TEN),
+        (by, "sessions to the clock", SESSIONS, clock_sessions(5)),
+        (by, "sessions to event time", clock_sessions(5), SESSIONS),
+        (kind, "to sessions", TEN, SESSIONS),
+        (kind, "from sessions", SESSIONS, TEN),
+        (kind, "of the clock", CLOCKED, clock_sessions(5)),
     ):
-        yield refused("event time or the clock", case, former, now, "keeps the kind")
-    for case, former, now in (
-        ("to sessions", ten, sessions),
-        ("from sessions", sessions, ten),
-        ("of the clock", tens, processed(ProcessingTimeSessionWindows.with_gap(5))),
-    ):
-        yield refused("sessions or not", case, former, now, "keeps the kind")
-    one = CountTrigger.of(50)
+        yield unlike(row, case, processed(former), processed(now), "keeps the kind")
     counted = {
         "tumbling": keyed(lambda: count_window(5).process(Contents())),
         "of another size": keyed(lambda: count_window(3).process(Contents())),
         "sliding": keyed(lambda: count_window(6, 2).process(Contents())),
         "of another slide": keyed(lambda: count_window(6, 3).process(Contents())),
     }
+    everything, ten = processed(GlobalWindows.create(), CountTrigger.of(50)), processed(TEN)
+    row = "windows of time, of a count, or the global one"
     for before, former in counted.items():
         for then, now in counted.items():
             if before != then:
-                row = "size or slide of count windows"
-                yield refused(row, f"{before} to {then}", former, now, "keeps the windows")
-        everything = processed(GlobalWindows.create(), one)
-        row = "windows of time, of a count, or the global one"
-        yield refused(row, f"{before} to global", former, everything, "keeps the windows")
-        yield refused(row, f"global to {before}", everything, former, "keeps the windows")
-        yield refused(row, f"time to {before}", ten, former, "restored state keeps")
-        yield refused(row, f"{before} to time", former, ten, "restored state keeps")
-    yield refused(row, "time to global", ten, everything, "restored state keeps")
-    yield refused(row, "global to time", everything, ten, "restored state keeps")
-    for name, assigner in (("tumbling", TEN), ("sessions", SESSIONS)):
-        end = 10 if assigner is TEN else 7
-        for former, now in ((0, 5), (5, 0), (5, 9), (9, 5)):
-            yield cell(
-                "allowed lateness",
-                f"{name}, {former} to {now}",
-                processed(assigner, allowed_lateness=former),
-                processed(assigner, allowed_lateness=now),
-                [watermark(end), END],
-                fired((min(end - 10, 1) if assigner is TEN else 1, end, [1, 2])),
-            )
-    yield from triggers(cell, refused)
-    yield from evictors(cell, refused)
-    yield from contents(cell, refused)
+                size = "size or slide of count windows"
+                yield unlike(size, f"{before} to {then}", former, now, "keeps the windows")
+        yield unlike(row, f"{before} to global", former, everything, "keeps the windows")
+        yield unlike(row, f"global to {before}", everything, former, "keeps the windows")
+        yield unlike(row, f"time to {before}", ten, former, "restored state keeps")
+        yield unlike(row, f"{before} to time", former, ten, "restored state keeps")
+    yield unlike(row, "time to global", ten, everything, "restored state keeps")
+    yield unlike(row, "global to time", everything, ten, "restored state keeps")
+    for name, assigner, begin, end in (("tumbling", TEN, 0, 10), ("sessions", SESSIONS, 1, 7)):
+        for one, two in ((0, 5), (5, 0), (5, 9), (9, 5)):
+            former, now = (processed(assigner, allowed_lateness=each) for each in (one, two))
+            case, after = f"{name}, {one} to {two}", [watermark(end), END]
+            yield cell("allowed lateness", case, former, now, after, fired((begin, end, [1, 2])))
+    yield from triggers()
+    yield from evictors()
+    yield from contents()
 
 
-def triggers(cell: Any, refused: Any) -> Iterable[Cell]:
+def cell(row: str, case: str, former: Make, now: Make, after: Any, expected: Any) -> Cell:
+    """Windows with two elements that go on."""
+    return goes_on(f"windows: {row}", case, former, now, at(1, 2), after, expected)
+
+
+def unlike(row: str, case: str, former: Make, now: Make, words: str) -> Cell:
+    """Windows with two elements that are refused."""
+    return refused(f"windows: {row}", case, former, now, at(1, 2), words)
+
+
+def triggers() -> Iterable[Cell]:
     """Those of windows."""
     now: Any
     assigner: Any
-    former: Any
-    count, purging = CountTrigger.of(3), PurgingTrigger(EventTimeTrigger())
-    yield cell(
-        "trigger",
-        "a count to the end",
-        processed(TEN, count),
-        processed(TEN),
-        [END],
-        fired((0, 10, [1, 2])),
-    )
-    yield cell(
-        "trigger",
-        "the end to a count",
-        processed(TEN),
-        processed(TEN, count),
-        [*at(3, 4, 5), END],
-        fired((0, 10, [1, 2, 3, 4, 5])),
-    )
-    yield cell(
-        "trigger",
-        "one that purges",
-        processed(TEN),
-        processed(TEN, purging),
-        [*at(3), END],
-        fired((0, 10, [1, 2, 3])),
-    )
-    yield cell(
-        "trigger",
-        "the end to a continuous one",
-        processed(TEN),
-        processed(TEN, ContinuousEventTimeTrigger.of(4)),
-        [*at(3), watermark(4), END],
-        fired((0, 10, [1, 2, 3]), (0, 10, [1, 2, 3]), (0, 10, [1, 2, 3])),
-    )
-    yield cell(
-        "trigger",
-        "the end to a continuous one, of the clock",
-        processed(CLOCKED),
-        processed(CLOCKED, ContinuousProcessingTimeTrigger.of(4)),
-        [clock(9)],
-        fired((0, 10, [1, 2])),
-    )
-    yield cell(
-        "count of a trigger",
-        "less than what there is",
-        processed(TEN, CountTrigger.of(9)),
-        processed(TEN, CountTrigger.of(2)),
-        at(3, 4),
-        fired((0, 10, [1, 2, 3])),
-    )
-    yield cell(
-        "count of a trigger",
-        "more",
-        processed(TEN, CountTrigger.of(3)),
-        processed(TEN, CountTrigger.of(4)),
-        at(3, 4),
-        fired((0, 10, [1, 2, 3, 4])),
-    )
-    yield cell(
-        "interval of a continuous trigger",
-        "the next time is the former one's",
-        processed(TEN, ContinuousEventTimeTrigger.of(4)),
-        processed(TEN, ContinuousEventTimeTrigger.of(2)),
-        [watermark(4), watermark(6)],
-        fired((0, 10, [1, 2]), (0, 10, [1, 2])),
-    )
-    row = "a trigger that waits for the end, with a lateness"
-    for name, assigner in (("tumbling", TEN), ("sessions", SESSIONS)):
-        for case, now in (
-            ("the end", None),
-            ("purging", purging),
-            ("continuous", ContinuousEventTimeTrigger.of(4)),
-        ):
-            former = processed(assigner, count, allowed_lateness=5)
-            late = processed(assigner, now, allowed_lateness=5)
-            yield refused(row, f"{name}, {case}", former, late, "what fires a window")
-    row = "a trigger that waits for the clock, of windows of event time"
-    for case, now in (
-        ("its end", ProcessingTimeTrigger()),
-        ("continuous", ContinuousProcessingTimeTrigger.of(4)),
+    count, purging = CountTrigger.of, PurgingTrigger(EventTimeTrigger())
+    every, by_clock = ContinuousEventTimeTrigger.of, ContinuousProcessingTimeTrigger.of
+    both, four = (0, 10, [1, 2]), (0, 10, [1, 2, 3, 4])
+    three, five = (0, 10, [1, 2, 3]), (0, 10, [1, 2, 3, 4, 5])
+    kind, counts, at_four = "trigger", "count of a trigger", [*at(3), watermark(4), END]
+    next_time = "the next time is the former one's"
+    for row, case, assigner, one, two, after, expected in (
+        (kind, "a count to the end", TEN, count(3), None, [END], [both]),
+        (kind, "the end to a count", TEN, None, count(3), [*at(3, 4, 5), END], [five]),
+        (kind, "one that purges", TEN, None, purging, [*at(3), END], [three]),
+        (kind, "the end to a continuous one", TEN, None, every(4), at_four, [three] * 3),
+        (
+            kind,
+            "the end to a continuous one, of the clock",
+            CLOCKED,
+            None,
+            by_clock(4),
+            [clock(9)],
+            [both],
+        ),
+        (counts, "less than what there is", TEN, count(9), count(2), at(3, 4), [three]),
+        (counts, "more", TEN, count(3), count(4), at(3, 4), [four]),
+        (
+            "interval of a continuous trigger",
+            next_time,
+            TEN,
+            every(4),
+            every(2),
+            [watermark(4), watermark(6)],
+            [both, both],
+        ),
     ):
-        yield refused(row, case, processed(TEN), processed(TEN, now), "what fires a window")
-        former = processed(TEN, count)
-        yield refused(row, f"{case}, of a count", former, processed(TEN, now), "what fires")
-    yield refused(
-        "clock of a continuous trigger",
-        "to event time",
-        processed(TEN, ContinuousProcessingTimeTrigger.of(4)),
-        processed(TEN, ContinuousEventTimeTrigger.of(4)),
-        "the clock of a continuous trigger",
-    )
+        made = processed(assigner, one), processed(assigner, two)
+        yield cell(row, case, *made, after, fired(*expected))
+    row, words = "a trigger that waits for the end, with a lateness", "what fires a window"
+    for name, assigner in (("tumbling", TEN), ("sessions", SESSIONS)):
+        for case, now in (("the end", None), ("purging", purging), ("continuous", every(4))):
+            former = processed(assigner, count(3), allowed_lateness=5)
+            late = processed(assigner, now, allowed_lateness=5)
+            yield unlike(row, f"{name}, {case}", former, late, words)
+    row = "a trigger that waits for the clock, of windows of event time"
+    for case, now in (("its end", ProcessingTimeTrigger()), ("continuous", by_clock(4))):
+        yield unlike(row, case, processed(TEN), processed(TEN, now), words)
+        yield unlike(
+            row, f"{case}, of a count", processed(TEN, count(3)), processed(TEN, now), words
+        )
+    row, words = "clock of a continuous trigger", "the clock of a continuous trigger"
+    yield unlike(row, "to event time", processed(TEN, by_clock(4)), processed(TEN, every(4)), words)
 
 
-def evictors(cell: Any, refused: Any) -> Iterable[Cell]:
+def evictors() -> Iterable[Cell]:
     """Those of windows."""
-    former: Any
-    now: Any
     count, time = CountEvictor.of(2), TimeEvictor.of(1)
-    for case, former, now, expected in (
+    for case, one, two, expected in (
         ("a smaller count", CountEvictor.of(9), count, [2, 3]),
         ("a count to a time", count, time, [3]),
         ("a time to a count", time, count, [2, 3]),
         ("a longer time", time, TimeEvictor.of(9), [1, 2, 3]),
         ("before or after", count, CountEvictor.of(2, True), [1, 2, 3]),
     ):
-        made = processed(TEN, evictor=former), processed(TEN, evictor=now)
+        made = processed(TEN, evictor=one), processed(TEN, evictor=two)
         yield cell("another evictor", case, *made, [*at(3), END], fired((0, 10, expected)))
     evicted = processed(TEN, evictor=count)
-    yield refused("an evictor or none", "one", processed(TEN), evicted, "restored state keeps")
-    yield refused("an evictor or none", "none", evicted, processed(TEN), "restored state keeps")
+    yield unlike("an evictor or none", "one", processed(TEN), evicted, "restored state keeps")
+    yield unlike("an evictor or none", "none", evicted, processed(TEN), "restored state keeps")
 
 
-def contents(cell: Any, refused: Any) -> Iterable[Cell]:
+def contents() -> Iterable[Cell]:
     """Functions and types of windows."""
     former: Any
     now: Any
-    reduced = keyed(lambda: window(TEN, PAIR).reduce(max))
-    summed = keyed(lambda: window(TEN, PAIR).reduce(SumOf(1)))
-    aggregated = keyed(lambda: window(TEN, PAIR).aggregate(Sum(), accumulator_type=LONG))
-    gathered = keyed(lambda: window(TEN, PAIR).process(Contents()))
-    yield cell(
-        "their function",
-        "of all elements",
-        processed(TEN),
-        processed(TEN, function=Sizes()),
-        [*at(3), END],
-        [("size", 3)],
-    )
-    yield cell(
-        "a reduce or aggregate function of your own",
-        "reduce",
-        reduced,
-        keyed(lambda: window(TEN, PAIR).reduce(min)),
-        [*at(3), END],
-        [("k", 2)],
-    )
-    row = "sum, min, max, min_by, max_by, or their field"
-    for case, former, now in (
-        ("another", summed, keyed(lambda: window(TEN, PAIR).reduce(Max(1)))),
-        ("another field", summed, keyed(lambda: window(TEN, PAIR).reduce(SumOf(0)))),
-        ("to one of your own", summed, reduced),
-        ("from one of your own", reduced, summed),
-    ):
-        yield refused(row, case, former, now, "the fold of a window")
-    kinds = {"reduce": reduced, "aggregate": aggregated, "all elements": gathered}
-    for before, former in kinds.items():
-        for then, now in kinds.items():
-            if before != then:
-                row = "reduce, aggregate or all elements"
-                yield refused(row, f"{before} to {then}", former, now, "keeps the kind")
-    narrow = Types.TUPLE([TEXT, INT])
 
-    def of_all(kind: Any) -> Make:
+    def reduced(function: Any = max, kind: Any = PAIR) -> Make:
+        return keyed(lambda: window(TEN, kind).reduce(function))
+
+    def aggregated(kind: Any) -> Make:
+        return keyed(lambda: window(TEN, PAIR).aggregate(Sum(), accumulator_type=kind))
+
+    def of_all(kind: Any = PAIR) -> Make:
         return keyed(lambda: window(TEN, kind).process(Contents()))
 
-    def of_reduced(kind: Any) -> Make:
-        return keyed(lambda: window(TEN, kind).reduce(max))
-
-    for case, make in (("all elements", of_all), ("reduce", of_reduced)):
-        expected = fired((0, 10, [1, 2, 3])) if case == "all elements" else [("k", 3)]
-        row = "a type of elements that grows"
-        yield cell(row, case, make(narrow), make(PAIR), [*at(3), END], expected)
-        row = "another type of elements or accumulator"
-        yield refused(row, case, make(PAIR), make(narrow), "keeps the value type")
-    yield refused(
-        row,
-        "aggregate",
-        aggregated,
-        keyed(lambda: window(TEN, PAIR).aggregate(Sum(), accumulator_type=INT)),
-        "keeps the value type",
-    )
-    tag = OutputTag("late", PAIR)
+    end, row = [*at(3), END], "a reduce or aggregate function of your own"
+    sizes = processed(TEN, function=Sizes())
+    yield cell("their function", "of all elements", processed(TEN), sizes, end, [("size", 3)])
+    yield cell(row, "reduce", reduced(), reduced(min), end, [("k", 2)])
+    summed = reduced(SumOf(1))
     for case, former, now in (
-        ("given", processed(TEN), processed(TEN, side_output_late_data=tag)),
-        ("left out", processed(TEN, side_output_late_data=tag), processed(TEN)),
+        ("another", summed, reduced(Max(1))),
+        ("another field", summed, reduced(SumOf(0))),
+        ("to one of your own", summed, reduced()),
+        ("from one of your own", reduced(), summed),
     ):
-        after = [watermark(5), *at(3), END]
-        yield cell("side output of late data", case, former, now, after, fired((0, 10, [1, 2, 3])))
+        row = "sum, min, max, min_by, max_by, or their field"
+        yield unlike(row, case, former, now, "the fold of a window")
+    kinds = {"reduce": reduced(), "aggregate": aggregated(LONG), "all elements": of_all()}
+    for before, then in permutations(kinds, 2):
+        row, made = "reduce, aggregate or all elements", (kinds[before], kinds[then])
+        yield unlike(row, f"{before} to {then}", *made, "keeps the kind")
+    narrow = Types.TUPLE([TEXT, INT])
+    for case, former, now, expected in (
+        ("all elements", of_all(narrow), of_all(), fired((0, 10, [1, 2, 3]))),
+        ("reduce", reduced(kind=narrow), reduced(), [("k", 3)]),
+    ):
+        yield cell("a type of elements that grows", case, former, now, end, expected)
+        row = "another type of elements or accumulator"
+        yield unlike(row, case, now, former, "keeps the value type")
+    yield unlike(row, "aggregate", aggregated(LONG), aggregated(INT), "keeps the value type")
+    plain, late = processed(TEN), processed(TEN, side_output_late_data=OutputTag("late", PAIR))
+    for case, former, now in (("given", plain, late), ("left out", late, plain)):
+        after, expected = [watermark(5), *end], fired((0, 10, [1, 2, 3]))
+        yield cell("side output of late data", case, former, now, after, expected)
 
 
 # Joins and folds
@@ -1159,70 +905,39 @@ def joins() -> Iterable[Cell]:
     """Joins of intervals and within windows."""
     former: Any
     now: Any
-    expected: Any
     bounds: Any
-    alone: Any
-    start: Any
+    expected: Any
     before = sides((1, 10), (2, 11), (1, 30), (2, 50))
-    for former, had in OUTER.items():
-        for now, has in OUTER.items():
-            if all(one >= other for one, other in zip(had, has)):
-                row = "interval join: an outer input that becomes inner"
-                if former == now:
-                    continue
-                alone = [(30, None)] * has[0] + [(None, 50)] * has[1]
-                yield Cell(
-                    row,
-                    GOES_ON,
-                    f"{former} to {now}",
-                    joined(former),
-                    joined(now),
-                    before,
-                    BOTH_END,
-                    alone,
-                )
-            else:
-                row = "interval join: an inner input that becomes outer"
-                words = "the kind of the join"
-                made = joined(former), joined(now)
-                yield Cell(row, REFUSED, f"{former} to {now}", *made, before, [], words)
-    for case, bounds, expected in (
-        ("wider", (-5, 5), [(10, 11), (14, 11)]),
-        ("narrower", (0, 0), [(11, 11)]),
-        ("moved", (1, 3), [(10, 11), (10, 12)]),
+    for one, two in permutations(OUTER, 2):
+        case, made = f"{one} to {two}", (joined(one), joined(two))
+        had, has = OUTER[one], OUTER[two]
+        if all(side >= other for side, other in zip(had, has)):
+            alone = [(30, None)] * has[0] + [(None, 50)] * has[1]
+            row = "interval join: an outer input that becomes inner"
+            yield goes_on(row, case, *made, before, BOTH_END, alone)
+        else:
+            row = "interval join: an inner input that becomes outer"
+            yield refused(row, case, *made, before, "the kind of the join")
+    for case, bounds, after, expected in (
+        ("wider", (-5, 5), sides((1, 14)), [(14, 11)]),
+        ("narrower", (0, 0), sides((1, 11), (1, 12)), [(11, 11)]),
+        ("moved", (1, 3), sides((2, 12), (2, 15)), [(10, 12)]),
     ):
-        after = {
-            "wider": sides((1, 14)),
-            "narrower": sides((1, 11), (1, 12)),
-            "moved": sides((2, 12), (2, 15)),
-        }[case]
-        if case == "wider":
-            expected = [(14, 11)]
-        if case == "moved":
-            expected = [(10, 12)]
-        made = joined(), joined(bounds=bounds)
-        start = sides((1, 10), (2, 11))
-        yield Cell("interval join: bounds", GOES_ON, case, *made, start, after, expected)
+        row, made, start = "interval join: bounds", (joined(), joined(bounds=bounds)), before[:2]
+        yield goes_on(row, case, *made, start, after, expected)
     tag = OutputTag("late", PAIR)
-    for case, former, now in (
-        ("given", joined(), joined(left_late=tag, right_late=tag)),
-        ("left out", joined(left_late=tag, right_late=tag), joined()),
-    ):
-        row = "interval join: side outputs of late data"
-        start, after = sides((1, 10)), sides((2, 11))
-        yield Cell(row, GOES_ON, case, former, now, start, after, [(10, 11)])
-    narrow, wide = Types.TUPLE([TEXT, INT]), PAIR
-    for case, former, now in (
-        ("left", (narrow, PAIR), (wide, PAIR)),
-        ("right", (PAIR, narrow), (PAIR, wide)),
-    ):
+    late = joined(left_late=tag, right_late=tag)
+    for case, former, now in (("given", joined(), late), ("left out", late, joined())):
+        row, after = "interval join: side outputs of late data", sides((2, 11))
+        yield goes_on(row, case, former, now, before[:1], after, [(10, 11)])
+    narrow = Types.TUPLE([TEXT, INT])
+    for case, kinds in (("left", (narrow, PAIR)), ("right", (PAIR, narrow))):
         start, after = sides((1, 10), (2, 20)), sides((2, 11), (1, 21))
-        made = joined(kinds=former), joined(kinds=now)
         row = "interval join: a type of elements that grows"
-        yield Cell(row, GOES_ON, case, *made, start, after, [(10, 11), (21, 20)])
+        made = joined(kinds=kinds), joined()
+        yield goes_on(row, case, *made, start, after, [(10, 11), (21, 20)])
         row = "interval join: another type of elements"
-        made = joined(kinds=now), joined(kinds=former)
-        yield Cell(row, REFUSED, case, *made, start, [], "keeps the value type")
+        yield refused(row, case, made[1], made[0], start, "keeps the value type")
 
     def within(how: str, kinds: Any = (PAIR, PAIR)) -> Make:
         def make() -> Any:
@@ -1232,23 +947,13 @@ def joins() -> Iterable[Cell]:
         return lambda **options: KeyedProcessHarness(make(), lambda each: each[1][0], **options)
 
     start = [("process_element", (1, ("k", 1)), 1), ("process_element", (1, ("k", 2)), 2)]
-    for former in OUTER:
-        for now, (left, _) in OUTER.items():
-            if former != now:
-                expected = [(1, None), (2, None)] if left else []
-                made = within(former), within(now)
-                row = "window join: its kind"
-                yield Cell(row, GOES_ON, f"{former} to {now}", *made, start, [END], expected)
+    both = [(1, None), (2, None)]
+    for one, two in permutations(OUTER, 2):
+        row, made = "window join: its kind", (within(one), within(two))
+        expected = both if OUTER[two][0] else []
+        yield goes_on(row, f"{one} to {two}", *made, start, [END], expected)
     made = within("full_outer", (narrow, PAIR)), within("full_outer")
-    yield Cell(
-        "window join: a type of elements that grows",
-        GOES_ON,
-        "left",
-        *made,
-        start,
-        [END],
-        [(1, None), (2, None)],
-    )
+    yield goes_on("window join: a type of elements that grows", "left", *made, start, [END], both)
 
 
 NAMED = Types.ROW_NAMED(["k", "n", "m"], [TEXT, LONG, LONG])
@@ -1272,58 +977,35 @@ def folds() -> Iterable[Cell]:
     def own(one: Any, two: Any) -> Any:
         return one if one.n > two.n else two
 
-    def refused(row: str, case: str, former: Make, now: Make, words: str) -> Cell:
-        return Cell(f"fold: {row}", REFUSED, case, former, now, rows(1, 2), [], words)
+    def least(one: Any, two: Any) -> Any:
+        return one if one.n < two.n else two
 
+    names, words = SumOf("n"), "when a key gives out its fold"
     for case, former, now in (("on", False, True), ("off", True, False)):
-        made = fold(SumOf("n"), running=former), fold(SumOf("n"), running=now)
-        yield refused("running", case, *made, "when a key gives out its fold")
+        made = fold(names, running=former), fold(names, running=now)
+        yield refused("fold: running", case, *made, rows(1, 2), words)
     for case, former, now in (
-        ("another", SumOf("n"), Max("n")),
+        ("another", names, Max("n")),
         ("of whole elements", Max("n"), MaxBy("n")),
-        ("another field", SumOf("n"), SumOf("m")),
-        ("a name for a position", SumOf(1), SumOf("n")),
-        ("to one of your own", SumOf("n"), own),
-        ("from one of your own", own, SumOf("n")),
+        ("another field", names, SumOf("m")),
+        ("a name for a position", SumOf(1), names),
+        ("to one of your own", names, own),
+        ("from one of your own", own, names),
     ):
-        yield refused("another, or another field", case, fold(former), fold(now), "keeps the kind")
-    yield refused(
-        "another field at its position",
-        "fields in another order",
-        fold(SumOf(1)),
-        fold(SumOf(1), MOVED),
-        "the field that is folded, 'n', got 'm'",
-    )
-    yield Cell(
-        "fold: a type of elements that grows",
-        GOES_ON,
-        "fields in another order, by name",
-        fold(SumOf("n")),
-        fold(SumOf("n"), MOVED),
-        rows(1, 2),
-        rows(4),
-        [Row(k="a", m=100, n=7)],
-    )
-    yield Cell(
-        "fold: a type of elements that grows",
-        GOES_ON,
-        "one more field",
-        fold(SumOf("n")),
-        fold(SumOf("n"), MORE),
-        rows(1, 2),
-        rows(4, x=5),
-        [Row(k="a", n=7, m=100, x=None)],
-    )
-    yield Cell(
-        "fold: another function of your own",
-        GOES_ON,
-        "the least for the greatest",
-        fold(own),
-        fold(lambda one, two: one if one.n < two.n else two),
-        rows(1, 2),
-        rows(4),
-        [Row(k="a", n=2, m=100)],
-    )
+        row, made = "fold: another, or another field", (fold(former), fold(now))
+        yield refused(row, case, *made, rows(1, 2), "keeps the kind")
+    row, words = "fold: another field at its position", "the field that is folded, 'n', got 'm'"
+    made = fold(SumOf(1)), fold(SumOf(1), MOVED)
+    yield refused(row, "fields in another order", *made, rows(1, 2), words)
+    grows, moved = "fold: a type of elements that grows", "fields in another order, by name"
+    other, greatest = "fold: another function of your own", "the least for the greatest"
+    more = Row(k="a", n=7, m=100, x=None)
+    for row, case, former, now, after, expected in (
+        (grows, moved, names, fold(names, MOVED), rows(4), Row(k="a", m=100, n=7)),
+        (grows, "one more field", names, fold(names, MORE), rows(4, x=5), more),
+        (other, greatest, own, fold(least), rows(4), Row(k="a", n=2, m=100)),
+    ):
+        yield goes_on(row, case, fold(former), now, rows(1, 2), after, [expected])
 
 
 # Stores
@@ -1395,88 +1077,74 @@ def store(kind: str, types: tuple[Any, Any] = (TEXT, LONG), **options: Any) -> M
 
 def stores() -> Iterable[Cell]:
     """Each option of each store, in both scopes where that makes a difference."""
-    before = given(*range(8))
+    before, row = given(*range(8)), "caching, changelog, changelog_config"
+    config, wide = {"changelog_config": {"retention.ms": "1"}}, {"retention": 600_000}
+    flags = [(name, flag) for name in ("caching", "changelog") for flag in (False, True)]
+    of_times: list[Any] = [
+        ("retention, a longer one", "", {}, {"retention": 80}, LAST_FOUR),
+        ("retention, a shorter one", "", {}, {"retention": 15}, [6, 7]),
+        ("segments", "more", {}, {"segments": 4}, LAST_FOUR),
+        ("segments", "fewer", {"segments": 4}, {}, LAST_FOUR),
+        ("segments", "of other widths", wide, {**wide, "segments": 9}, EIGHT),
+    ]
+    own: dict[str, list[Any]] = {
+        "window": of_times,
+        "session": of_times,
+        "versioned": [
+            ("history_retention, a longer one", "", {}, {"history_retention": 80}, LAST_FIVE),
+            ("history_retention, a shorter one", "", {}, {"history_retention": 15}, [5, 6, 7]),
+        ],
+        "lru": [
+            ("max_entries, more", "", {}, {"max_entries": 7}, LAST_FOUR),
+            ("max_entries, fewer", "before a write", {}, {"max_entries": 2}, LAST_FOUR),
+            ("max_entries, fewer", "after one", {}, {"max_entries": 2}, [7, 8], given(8)),
+        ],
+    }
     for kind, whole in WHOLE.items():
+        of_all: list[Any] = [
+            (row, f"{name} {is_on}", {name: not is_on}, {name: is_on}) for name, is_on in flags
+        ]
+        of_all += [(row, "config", {}, config)]
         for scope in ("key", "partition"):
-
-            def cell(
-                row: str, case: str, former: Any, now: Any, expected: Any, after: Any = ()
-            ) -> Cell:
-                made = store(kind, scope=scope, **former), store(kind, scope=scope, **now)  # noqa: B023
-                what = f"{kind}, scope {scope}, {case}"  # noqa: B023
-                return Cell(
-                    f"store: {row}", GOES_ON, what, *made, before, [*after, *READ], [expected]
+            for name, case, former, now, expected, *after in (
+                *((*each, whole) for each in of_all),
+                *own.get(kind, ()),
+            ):
+                made = store(kind, scope=scope, **former), store(kind, scope=scope, **now)
+                what, steps = (
+                    f"{kind}, scope {scope}, {case}",
+                    [*(each for some in after for each in some), *READ],
                 )
-
-            for option in ("caching", "changelog"):
-                for value_ in (False, True):
-                    row = "caching, changelog, changelog_config"
-                    case = f"{option} {value_}"
-                    yield cell(row, case, {option: not value_}, {option: value_}, whole)
-            config = {"changelog_config": {"retention.ms": "1"}}
-            yield cell("caching, changelog, changelog_config", "config", {}, config, whole)
-            if kind in ("window", "session"):
-                yield cell("retention, a longer one", "", {}, {"retention": 80}, LAST_FOUR)
-                yield cell("retention, a shorter one", "", {}, {"retention": 15}, [6, 7])
-                yield cell("segments", "more", {}, {"segments": 4}, LAST_FOUR)
-                yield cell("segments", "fewer", {"segments": 4}, {}, LAST_FOUR)
-                wide = {"retention": 600_000}
-                yield cell("segments", "of other widths", wide, {**wide, "segments": 9}, EIGHT)
-            if kind == "versioned":
-                row = "history_retention, a longer one"
-                yield cell(row, "", {}, {"history_retention": 80}, LAST_FIVE)
-                row = "history_retention, a shorter one"
-                yield cell(row, "", {}, {"history_retention": 15}, [5, 6, 7])
-            if kind == "lru":
-                yield cell("max_entries, more", "", {}, {"max_entries": 7}, LAST_FOUR)
-                row = "max_entries, fewer"
-                yield cell(row, "before a write", {}, {"max_entries": 2}, LAST_FOUR)
-                yield cell(row, "after one", {}, {"max_entries": 2}, [7, 8], given(8))
+                yield goes_on(f"store: {name}", what, *made, before, steps, [expected])
         yield from refused_stores(kind, before)
 
 
 def refused_stores(kind: str, before: list[Step]) -> Iterable[Cell]:
     """What makes another store of it."""
-    former: Any
-    then: Any
 
-    def cell(row: str, case: str, former: Make, now: Make, words: str) -> Cell:
-        return Cell(f"store: {row}", REFUSED, f"{kind}, {case}", former, now, before, [], words)
+    def unlike(row: str, case: str, former: Make, now: Make, words: str = "state 's'") -> Cell:
+        return refused(f"store: {row}", f"{kind}, {case}", former, now, before, words)
 
+    one, narrow = store(kind), store(kind, (TEXT, INT))
     for other in OPTIONS:
         if other != kind:
-            yield cell("its kind", f"to {other}", store(kind), store(other), "state 's'")
-    for former, now in (("key", "partition"), ("partition", "key")):
-        made = store(kind, scope=former), store(kind, scope=now)
-        yield cell("scope", f"to {now}", *made, "state 's'")
-    made = store(kind, (TEXT, LONG)), store(kind, (Types.CHAR(), LONG))
-    yield cell("type of its keys", "text", *made, "state 's'")
-    made = store(kind, (TEXT, LONG)), store(kind, (TEXT, INT))
-    yield cell("another type of its values", "narrower", *made, "keeps the value type")
-    made = store(kind, (TEXT, INT)), store(kind)
+            yield unlike("its kind", f"to {other}", one, store(other))
+    for former, now in permutations(("key", "partition")):
+        yield unlike("scope", f"to {now}", store(kind, scope=former), store(kind, scope=now))
+    yield unlike("type of its keys", "text", one, store(kind, (Types.CHAR(), LONG)))
+    yield unlike("another type of its values", "narrower", one, narrow, "keeps the value type")
     row = "store: a type of its values that grows"
-    yield Cell(row, GOES_ON, kind, *made, before, READ, [WHOLE[kind]])
+    yield goes_on(row, kind, narrow, one, before, READ, [WHOLE[kind]])
     if kind in ("window", "session", "versioned"):
-        times = ("key", "partition", "watermark")
-        for former in times:
-            for then in times:
-                if former != then:
-                    made = store(kind, stream_time=former), store(kind, stream_time=then)
-                    yield Cell(
-                        "store: stream_time",
-                        REFUSED,
-                        f"{kind}, {former} to {then}",
-                        *made,
-                        [watermark(1), *before],
-                        [],
-                        "state 's/time'",
-                    )
+        for former, now in permutations(("key", "partition", "watermark"), 2):
+            made = store(kind, stream_time=former), store(kind, stream_time=now)
+            row, case, start = "store: stream_time", f"{kind}, {former} to {now}", [watermark(1)]
+            yield refused(row, case, *made, [*start, *before], "state 's/time'")
     if kind == "window":
-        made = store(kind), store(kind, window_size=7)
-        yield cell("window_size", "another", *made, "state 's'")
-        for former, then in ((False, True), (True, False)):
-            made = store(kind, retain_duplicates=former), store(kind, retain_duplicates=then)
-            yield cell("retain_duplicates", str(then), *made, "state 's'")
+        yield unlike("window_size", "another", one, store(kind, window_size=7))
+        for flag in (True, False):
+            made = store(kind, retain_duplicates=not flag), store(kind, retain_duplicates=flag)
+            yield unlike("retain_duplicates", str(flag), *made)
 
 
 # Broadcast state, upserts
@@ -1516,37 +1184,25 @@ def broadcasting(*descriptors: Any) -> Make:
 
 def broadcasts() -> Iterable[Cell]:
     """Broadcast states."""
-    former: Any
-    now: Any
     before = [("process_broadcast_element", ("low", 3))]
     after = [("process_element", ("a", 4))]
-    one = broadcasting(limits())
-
-    def cell(row: str, case: str, former: Make, now: Make, expected: Any) -> Cell:
-        return Cell(f"broadcast: {row}", GOES_ON, case, former, now, before, after, expected)
-
-    both = broadcasting(limits(), limits("more"))
-    yield cell("a new state, one that is gone", "new", one, both, [["low"], []])
-    yield cell("a new state, one that is gone", "gone", both, one, [["low"]])
-    yield cell("a new state, one that is gone", "renamed", one, broadcasting(limits("more")), [[]])
-    narrow = broadcasting(limits(kind=INT))
-    yield cell("a type of values that grows", "", narrow, one, [["low"]])
-    for case, former, now in (
-        ("of values", one, narrow),
-        ("of keys", one, broadcasting(limits(key=Types.CHAR()))),
+    one, both = broadcasting(limits()), broadcasting(limits(), limits("more"))
+    narrow, renamed = broadcasting(limits(kind=INT)), broadcasting(limits("more"))
+    new, grows = "a new state, one that is gone", "a type of values that grows"
+    for row, case, former, now, expected in (
+        (new, "new", one, both, [["low"], []]),
+        (new, "gone", both, one, [["low"]]),
+        (new, "renamed", one, renamed, [[]]),
+        (grows, "", narrow, one, [["low"]]),
     ):
-        words = "state 'limits': restored state keeps"
-        yield Cell("broadcast: another type", REFUSED, case, former, now, before, [], words)
-    plain = keeping(limits)
-    for case, former, now, start in (
-        ("to keyed", one, plain, before),
-        ("to broadcast", keyed(lambda: Keeps(mapped(LONG, LONG))), None, given(7)),
-    ):
-        if now is None:
-            now = broadcasting(limits("s", LONG, LONG))
-        yield Cell(
-            "state: keyed or broadcast", REFUSED, case, former, now, start, [], "keeps the kind"
-        )
+        yield goes_on(f"broadcast: {row}", case, former, now, before, after, expected)
+    row, words = "broadcast: another type", "state 'limits': restored state keeps"
+    yield refused(row, "of values", one, narrow, before, words)
+    yield refused(row, "of keys", one, broadcasting(limits(key=Types.CHAR())), before, words)
+    row, keyed_map = "state: keyed or broadcast", keeping(mapped(LONG, LONG))
+    broadcast_map = broadcasting(limits("s", LONG, LONG))
+    yield refused(row, "to keyed", one, keeping(limits), before, "keeps the kind")
+    yield refused(row, "to broadcast", keyed_map, broadcast_map, given(7), "keeps the kind")
 
 
 def _read(row: Any) -> Any:
@@ -1572,40 +1228,37 @@ def upserts() -> Iterable[Cell]:
     def told(*changes: tuple[str, Any, int]) -> list[Any]:
         return [Row(key="a", op=op, value=v, diff=diff) for op, v, diff in changes]
 
-    def cell(row: str, case: str, former: Make, now: Make, *steps: Any) -> Cell:
-        return Cell(f"upsert: {row}", GOES_ON, case, former, now, *steps)
-
-    ordered = {"order_key": "o"}
+    plain, ordered, inline = upsert(), upsert(order_key="o"), upsert(on_error="inline")
+    by_text = upsert(order_key=lambda row: str(row.o))
     changed = told(("update_before", "x", -1), ("update_after", "y", 1))
-    row = "order_key"
-    for case, former, now, then in (
-        ("given: what is known has no place", {}, ordered, ("y", 1)),
-        ("left out: the later arrival wins", ordered, {}, ("y", 1)),
-    ):
-        made = upsert(**former), upsert(**now)
-        yield cell(row, case, *made, rows(("x", 5)), rows(then), changed)
-    made = upsert(**ordered), upsert(order_key=lambda row: str(row.o))
-    yield cell(row, "not to be compared: an error", *made, rows(("x", 5)), rows(("y", 6)), [])
-    for case, ttl_ in (("for ever", None), ("a day", timedelta(days=1))):
-        made = upsert(**ordered), upsert(**ordered, tombstone_ttl=ttl_)
-        steps = rows(("x", 5), (None, 6)), rows(("y", 4), ("y", 7)), told(("insert", "y", 1))
-        yield cell("tombstone_ttl", case, *made, *steps)
+    x, y, inserted = rows(("x", 5)), rows(("y", 1)), told(("insert", "y", 1))
+    deleted, again = rows(("x", 5), (None, 6)), rows(("y", 4), ("y", 7))
+    bad, row, ttl_, errors = rows(("bad", 1)), "order_key", "tombstone_ttl", "on_error"
+    table: list[Any] = [
+        (row, "given: what is known has no place", plain, ordered, x, y, changed),
+        (row, "left out: the later arrival wins", ordered, plain, x, y, changed),
+        (row, "not to be compared: an error", ordered, by_text, x, rows(("y", 6)), []),
+        (
+            errors,
+            "inline to drop: an error that is deleted",
+            inline,
+            plain,
+            bad,
+            rows((None, 2)),
+            [],
+        ),
+    ]
+    for case, length in (("for ever", None), ("a day", timedelta(days=1))):
+        now = upsert(order_key="o", tombstone_ttl=length)
+        table.append((ttl_, case, ordered, now, deleted, again, inserted))
     for on_error in ("drop", "raise", "side_output"):
         options = {"error_tag": OutputTag("errors", TEXT)} if on_error == "side_output" else {}
-        made = upsert(on_error="inline"), upsert(on_error=on_error, **options)
-        steps = rows(("bad", 1)), rows(("y", 2)), told(("insert", "y", 1))
-        yield cell("on_error", f"inline to {on_error}: what was an error", *made, *steps)
-        steps = rows(("x", 1)), rows(("y", 2)), changed
-        yield cell("on_error", f"inline to {on_error}: what was a value", *made, *steps)
-    yield cell(
-        "on_error",
-        "inline to drop: an error that is deleted",
-        upsert(on_error="inline"),
-        upsert(),
-        rows(("bad", 1)),
-        rows((None, 2)),
-        [],
-    )
+        now, case = upsert(on_error=on_error, **options), f"inline to {on_error}: what was"
+        then = rows(("y", 2))
+        table.append((errors, f"{case} an error", inline, now, bad, then, inserted))
+        table.append((errors, f"{case} a value", inline, now, rows(("x", 1)), then, changed))
+    for row, *given_ in table:
+        yield goes_on(f"upsert: {row}", *given_)
 
 
 CELLS: list[Cell] = [

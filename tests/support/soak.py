@@ -1,9 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A query that runs for hours while its workers and drivers are killed: `scripts/soak --hours 1`.
+"""A query that runs for hours while its workers and drivers are killed.
 
-The parent starts a driver, makes the faults, compares what comes out with a model, and measures.
-It kills only processes that it started.  All is noted in `soak.jsonl` in the folder of the backend;
-at the end it says what is lost, doubled or growing, writes `soak.html`, and ends with 1 if anything is.
+  scripts/soak --hours 2                      on each backend
+  scripts/soak --hours 0.1 --backend heap --keys 20000 --into /tmp/soak    that it works: seven minutes
+  scripts/soak --judge /tmp/soak/heap         what the notes of one say, also of one that was cut off
+  scripts/soak --hours 0.1 --plant leak --into /tmp/planted    ends with 1, or the soak is blind
+
+A query keeps values, a map with TTL and timers by key, and gives its rows to session windows behind
+it.  Its records follow from their numbers and the seed, so a model in plain Python says what each
+micro-batch must put out; a sink that is exactly once is compared with it, row by row.  Keys come and
+go: after six records on average others take their place.
+
+Meanwhile the parent kills Python workers, drivers, and JVMs beneath their drivers, and stops drivers
+in good order; it kills only what it started.  Each driver that follows has another `max_warm_bytes`,
+and goes on from the checkpoint.  Savepoints are taken beside the query, and must hold what the model
+holds.  All is noted in `soak.jsonl` and `progress.jsonl` in the folder of the backend.
+
+The end says what is lost or doubled, and what grows: the time of a micro-batch, the memory and open
+files of driver, JVM and workers, the live heap of the JVM, the checkpoint's bytes and files.  Each
+gets a slope with its standard error, after the first tenth of the time; processes get a level each,
+and a tenth of the hours, ten minutes at most, to warm up.  It grows if the slope is above three
+errors and makes more than 5 % of the level over the whole time; of less than an hour proportionally
+more.  Where drivers live less than half an hour they hardly tell: `--drivers 0` for whether memory
+grows.  The command ends with 1 where something is lost, doubled, wrong or growing.
+
+What Spark keeps for a while is kept for a shorter while (10 micro-batches, 20 jobs), so a soak tells
+nothing of how large these become by default.  Spark leaves some files of its RocksDB snapshots
+behind that no version names, so the files of the checkpoint grow while its bytes do not.  A soak
+needs Linux (`/proc`) and PySpark 4.0 or newer, and a machine that does nothing else: `--trigger 10`
+makes a micro-batch every ten seconds, so that something else runs beside it.
 """
 
 from __future__ import annotations
@@ -21,16 +46,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 from fault_lives import kill, program, session_of
 from fault_support import Place
-from soak_notes import Notes, notes_of, page_of, verdict_of
+from soak_notes import Notes, notes_of, verdict_of
 from soak_program import Model, Traffic
-from surroundings import SPARK_SETTINGS
+from surroundings import SPARK_SETTINGS, TOO_BUSY
 
 _POLL_SECONDS, _PATIENCE = 0.5, 600
 _KEPT_FILES = 3
@@ -38,8 +62,6 @@ _FIRST_BATCHES = 4
 """Of a driver, before which it is left alone: else a slow machine would do nothing but start."""
 _WARM_BYTES = (0, 4 * 1024**2, 512 * 1024**2)
 _HEIRS = ("driver", "driver", "jvm", "stop")
-_TOO_BUSY = "Python worker failed to connect back"
-"""What Spark says where a worker takes more than ten seconds to start, a limit that is not a setting."""
 _DRIVER_BEGINS = "Using Spark's default log4j profile"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -114,7 +136,6 @@ class Soak:
                 f"{SPARK_SETTINGS['spark.driver.extraJavaOptions']} -Xms{memory} -XX:+AlwaysPreTouch"
             ),
             "spark.local.dir": str(root / "local"),
-            "spark.python.authenticate.socketTimeout": "120s",
             # What is kept comes to its level within the first tenth.
             "spark.sql.streaming.minBatchesToRetain": "10",
             "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
@@ -164,10 +185,7 @@ class Soak:
             if math.isinf(sample_at) and self.model.number >= first + _FIRST_BATCHES:
                 # The first savepoint loads packages into the driver: a step, which is no growth.
                 sample_at = saved_at = now
-                worker_at, driver_at = (
-                    self._in(self.schedule.worker),
-                    self._in(self.schedule.driver),
-                )
+                worker_at, driver_at = map(self._in, (self.schedule.worker, self.schedule.driver))
             if now > sample_at:
                 self._sample(driver.pid)
                 sample_at = now + self.schedule.sample
@@ -191,7 +209,7 @@ class Soak:
     def _failed(self, driver: subprocess.Popen[bytes], how: str) -> None:
         """Note that a driver failed; not as an error where Spark's workers had no time to start."""
         log = (self.place.root / "drivers.log").read_text(errors="replace")
-        if _TOO_BUSY in log.rpartition(_DRIVER_BEGINS)[2]:
+        if TOO_BUSY in log.rpartition(_DRIVER_BEGINS)[2]:
             self.notes.note("fault", fault="machine too busy", life=self.life)
             return
         self._fail(f"life {self.life}: the driver {how} with {driver.returncode}: {log[-4_000:]}")
@@ -254,9 +272,11 @@ class Soak:
             expected = self.model.run()
             lost = doubled = 0
             if got != expected:
-                lost = (Counter(expected) - Counter(got)).total()
-                doubled = (Counter(got) - Counter(expected)).total()
-                self._show_difference(number, expected, got)
+                missing, others = Counter(expected), Counter(got)
+                missing, others = missing - others, others - missing
+                lost, doubled = missing.total(), others.total()
+                some = {"lost": sorted(missing)[:3], "doubled": sorted(others)[:3]}
+                self.notes.note("difference", batch=number, **some)
             self.notes.note("checked", batch=number, rows=len(got), lost=lost, doubled=doubled)
             self._saved[number] = self.model.saved()
             self._saved.pop(number - 1_000, None)
@@ -268,11 +288,6 @@ class Soak:
                 (output / name).unlink()
         self._compare_savepoints()
         return self.model.number > was
-
-    def _show_difference(self, number: int, expected: Any, got: Any) -> None:
-        missing = sorted((Counter(expected) - Counter(got)).elements())[:3]
-        others = sorted((Counter(got) - Counter(expected)).elements())[:3]
-        self.notes.note("difference", batch=number, lost=missing, doubled=others)
 
     def _compare_savepoints(self) -> None:
         notes, self._read = self.notes.read(after=self._read)
@@ -290,16 +305,14 @@ class Soak:
 
     def _sample(self, driver: int) -> None:
         found = processes(driver)
-        memory = {what: _each(pids, _resident) for what, pids in found.items()}
-        files = {what: _each(pids, _open_files) for what, pids in found.items()}
         self.notes.note(
             "sample",
             life=self.life,
             batch=self.model.number - 1,
             keys=self.model.saved()["keys"],
             processes=sum(map(len, found.values())),
-            memory=_summed(memory),
-            files=_summed(files),
+            memory=_measured(found, _resident),
+            files=_measured(found, _open_files),
             checkpoint=_size(self.place.checkpoint),
             local=_size(self.place.local),
         )
@@ -326,22 +339,17 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _each(pids: list[int], measure: Any) -> dict[str, int]:
-    measured = {}
-    for pid in pids:
-        try:
-            measured[str(pid)] = measure(pid)
-        except OSError:  # it ended meanwhile
-            continue
-    return measured
-
-
-def _summed(measured: dict[str, dict[str, int]]) -> dict[str, Any]:
-    return {
-        "driver": sum(measured["driver"].values()),
-        "jvm": sum(measured["jvm"].values()),
-        "workers": measured["workers"],
-    }
+def _measured(found: dict[str, list[int]], measure: Any) -> dict[str, Any]:
+    """A sum of drivers and JVMs, and one number for each worker."""
+    made: dict[str, Any] = {"driver": 0, "jvm": 0, "workers": {}}
+    for what, pids in found.items():
+        for pid in pids:
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                if what == "workers":
+                    made[what][str(pid)] = measure(pid)
+                else:
+                    made[what] += measure(pid)
+    return made
 
 
 def _resident(pid: int) -> int:
@@ -353,35 +361,30 @@ def _open_files(pid: int) -> int:
 
 
 def _size(folder: Path) -> dict[str, int]:
-    sizes = list(_sizes(folder))
+    sizes = []
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # Spark deletes meanwhile
+                sizes.append(os.lstat(os.path.join(at, name)).st_size)
     return {"bytes": sum(sizes), "files": len(sizes)}
 
 
-def _sizes(folder: Path) -> Iterator[int]:
-    for at, _, names in os.walk(folder):
-        for name in names:
-            try:
-                yield os.lstat(os.path.join(at, name)).st_size
-            except OSError:  # Spark deletes meanwhile
-                continue
-
-
 def judge(folder: Path, hours: float) -> bool:
-    """Say what the notes of a folder tell, and write its page."""
+    """Say what the notes of a folder tell."""
     notes = notes_of(folder)
     verdict = verdict_of(notes, settle=min(max(hours * 360, 30), 600))
     Notes(folder / "soak.jsonl").note("verdict", **attrs.asdict(verdict), is_good=verdict.is_good)
     print("\n".join([f"== {folder.name}", *verdict.told()]), flush=True)
-    try:
-        print(page_of(folder, notes, verdict).path)
-    except ImportError as error:  # a page is not worth the verdict
-        print(error)
     return verdict.is_good
 
 
 def main() -> int:
     """Run and judge, or only judge."""
-    parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="scripts/soak",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     few = (os.cpu_count() or 1) < 8
     parser.add_argument("--hours", type=float, default=1.0, help="of each backend (1)")
     parser.add_argument("--backend", choices=["heap", "rocksdb", "both"], default="both")

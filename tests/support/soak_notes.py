@@ -18,11 +18,8 @@ from typing import Any, NamedTuple
 import attrs
 import numpy as np
 
-from pyflinklike.report import Picture, Report
-from pyflinklike.report.page import lines, size_in_words
+from pyflinklike.report.page import size_in_words
 from pyflinklike.report.query_pages import read_progress
-
-__all__ = ["Growth", "Notes", "Point", "Verdict", "growth_of", "page_of", "verdict_of"]
 
 Note = dict[str, Any]
 
@@ -205,64 +202,57 @@ _MB = 1024 * 1024
 
 
 class _Measure(NamedTuple):
-    points: Callable[[list[Note]], list[Point]]
+    points: Callable[[list[Note]], Iterator[Point]]
     least: float
     settles: bool
     is_size: bool
 
 
-def _by_life(*path: str) -> Callable[[list[Note]], list[Point]]:
-    return lambda notes: [
-        Point(note["at"], _at(note, path), note["life"])
-        for note in notes
-        if note["what"] == "sample" and _at(note, path)
-    ]
+def _sampled(*path: str, by_life: bool = False) -> Callable[[list[Note]], Iterator[Point]]:
+    """What samples have at a path: a number, or one for each process."""
+
+    def points(notes: list[Note]) -> Iterator[Point]:
+        for note in notes:
+            if note["what"] == "sample":
+                found: Any = note
+                for name in path:
+                    found = found[name]
+                if isinstance(found, dict):
+                    yield from (Point(note["at"], n, (note["life"], of)) for of, n in found.items())
+                elif found or not by_life:
+                    yield Point(note["at"], found, note["life"] if by_life else None)
+
+    return points
 
 
-def _by_worker(what: str) -> Callable[[list[Note]], list[Point]]:
-    return lambda notes: [
-        Point(note["at"], value, (note["life"], worker))
-        for note in notes
-        if note["what"] == "sample"
-        for worker, value in note[what]["workers"].items()
-    ]
-
-
-def _of_all(*path: str) -> Callable[[list[Note]], list[Point]]:
-    return lambda notes: [
-        Point(note["at"], _at(note, path)) for note in notes if note["what"] == "sample"
-    ]
-
-
-def _at(note: Note, path: Sequence[str]) -> Any:
-    for name in path:
-        note = note[name]
-    return note
-
-
-def _heap(notes: list[Note]) -> list[Point]:
-    return [
+def _heap(notes: list[Note]) -> Iterator[Point]:
+    return (
         Point(each["at"], each["bytes"], each["life"]) for each in notes if each["what"] == "heap"
-    ]
+    )
 
 
-def _batches(notes: list[Note]) -> list[Point]:
-    return [Point(each["at"], each["ms"]) for each in notes if each["what"] == "progress"]
+def _batches(notes: list[Note]) -> Iterator[Point]:
+    return (Point(each["at"], each["ms"]) for each in notes if each["what"] == "progress")
 
 
 MEASURES: dict[str, _Measure] = {
     "batch ms": _Measure(_batches, 50, False, False),
-    "driver bytes": _Measure(_by_life("memory", "driver"), 8 * _MB, True, True),
-    "JVM bytes": _Measure(_by_life("memory", "jvm"), 32 * _MB, True, True),
     "JVM live heap bytes": _Measure(_heap, 16 * _MB, True, True),
-    "worker bytes": _Measure(_by_worker("memory"), 8 * _MB, True, True),
-    "driver files": _Measure(_by_life("files", "driver"), 5, True, False),
-    "JVM files": _Measure(_by_life("files", "jvm"), 20, True, False),
-    "worker files": _Measure(_by_worker("files"), 5, True, False),
-    "processes": _Measure(_of_all("processes"), 2, False, False),
-    "checkpoint bytes": _Measure(_of_all("checkpoint", "bytes"), _MB, False, True),
-    "checkpoint files": _Measure(_of_all("checkpoint", "files"), 20, False, False),
-    "local bytes": _Measure(_by_life("local", "bytes"), 4 * _MB, True, True),
+    "worker bytes": _Measure(_sampled("memory", "workers"), 8 * _MB, True, True),
+    "worker files": _Measure(_sampled("files", "workers"), 5, True, False),
+    "processes": _Measure(_sampled("processes"), 2, False, False),
+    "checkpoint bytes": _Measure(_sampled("checkpoint", "bytes"), _MB, False, True),
+    "checkpoint files": _Measure(_sampled("checkpoint", "files"), 20, False, False),
+    **{
+        name: _Measure(_sampled(*path, by_life=True), least, True, name.endswith("bytes"))
+        for name, path, least in (
+            ("driver bytes", ("memory", "driver"), 8 * _MB),
+            ("JVM bytes", ("memory", "jvm"), 32 * _MB),
+            ("driver files", ("files", "driver"), 5),
+            ("JVM files", ("files", "jvm"), 20),
+            ("local bytes", ("local", "bytes"), 4 * _MB),
+        )
+    },
 }
 
 
@@ -330,15 +320,8 @@ def notes_of(folder: Path) -> list[Note]:
         phases = each["durationMs"]
         if "addBatch" in phases:
             at = np.datetime64(each["timestamp"].rstrip("Z")).astype("datetime64[ms]").astype(int)
-            notes.append(
-                {
-                    "what": "progress",
-                    "at": int(at) / 1_000,
-                    "batch": each["batchId"],
-                    "ms": phases["triggerExecution"],
-                    "phases": phases,
-                }
-            )
+            ms = phases["triggerExecution"]
+            notes.append({"what": "progress", "at": int(at) / 1_000, "ms": ms})
     return sorted(notes, key=lambda note: note["at"])
 
 
@@ -357,7 +340,7 @@ def verdict_of(notes: list[Note], *, settle: float = 60, share: float = 0.05) ->
     growths = [
         growth_of(
             name,
-            measure.points(notes),
+            list(measure.points(notes)),
             settle=settle if measure.settles else 0,
             share=share,
             least=measure.least,
@@ -373,92 +356,4 @@ def verdict_of(notes: list[Note], *, settle: float = 60, share: float = 0.05) ->
         savepoints=sum(note["what"] == "saved" for note in notes),
         errors=[note["text"] for note in notes if note["what"] == "error"],
         growths=growths,
-    )
-
-
-# The page
-
-_DRAWN = 200
-
-
-def page_of(folder: Path, notes: list[Note], verdict: Verdict) -> Report:
-    """Write a page with the verdict and a chart of each measure."""
-    first = notes[0]["at"] if notes else 0.0
-    hours = (notes[-1]["at"] - first) / _HOUR if notes else 0.0
-    judged = [
-        {
-            "measure": each.measure,
-            "level": round(each.level),
-            "an_hour": round(each.slope, 1),
-            "error": round(each.error, 1),
-            "rise": round(each.rise),
-            "allowed": round(each.allowed),
-            "outcome": each.outcome,
-        }
-        for each in verdict.growths
-    ]
-    columns = ["measure", "level", "an_hour", "error", "rise", "allowed", "outcome"]
-    note = "The slope in an hour with its standard error, after the first tenth, and the rise over the whole."
-    pictures = [Picture("growth", "What grows", note, columns, judged)]
-    pictures += _phases(notes, first)
-    for name, measure in MEASURES.items():
-        pictures += _drawn(name, measure, measure.points(notes), first)
-    events = [
-        {"minutes": _minutes(note["at"], first), "what": note["what"], "facts": _facts(note)}
-        for note in notes
-        if note["what"] in ("life", "fault", "saved", "error", "ended")
-    ]
-    pictures.append(Picture("events", "Events", "", ["minutes", "what", "facts"], events[-2_000:]))
-    headline = [
-        ("micro-batches", f"{verdict.batches:,}"),
-        ("rows compared", f"{verdict.rows:,}"),
-        ("lost", f"{verdict.lost:,}"),
-        ("doubled", f"{verdict.doubled:,}"),
-        ("faults", f"{sum(verdict.faults.values()):,}"),
-        ("savepoints", f"{verdict.savepoints:,}"),
-        ("verdict", "good" if verdict.is_good else "bad"),
-    ]
-    facts = f"{folder}, {hours:.2f} hours"
-    title = f"Soak of {folder.name}"
-    return Report(str(folder / "soak.html"), title, facts, pictures, headline).write()
-
-
-def _drawn(name: str, measure: _Measure, points: list[Point], first: float) -> list[Picture]:
-    of = name.replace(" ", "_").lower()
-    every = max(1, len(points) // _DRAWN)
-    rows = [
-        {"minutes": _minutes(point.at, first), of: round(point.value), "of": str(point.of or "")}
-        for point in points[::every]
-    ]
-    title = name[0].upper() + name[1:]
-    charts = [lines(rows, of, "minutes", "of")] if rows else []
-    # The colours of many processes tell nothing.
-    for chart in charts:
-        chart["encoding"]["color"].update(legend=None)
-    return [Picture(of, title, "", ["minutes", of, "of"], rows, charts)]
-
-
-def _phases(notes: list[Note], first: float) -> list[Picture]:
-    batches = [note for note in notes if note["what"] == "progress"]
-    rows = []
-    for lot in np.array_split(np.arange(len(batches)), min(_DRAWN // 2, len(batches)) or 1):
-        some = [batches[index] for index in lot]
-        for phase in sorted({phase for each in some for phase in each["phases"]}):
-            took = float(np.median([each["phases"].get(phase, 0) for each in some]))
-            at = _minutes(some[len(some) // 2]["at"], first)
-            rows.append({"minutes": at, "ms": round(took, 1), "phase": phase})
-    note = "The median of neighbours; `triggerExecution` is the whole."
-    charts = [lines(rows, "ms", "minutes", "phase")] if rows else []
-    return [
-        Picture("phases", "Time of a micro-batch", note, ["minutes", "phase", "ms"], rows, charts)
-    ]
-
-
-def _minutes(at: float, first: float) -> float:
-    return round((at - first) / 60, 2)
-
-
-def _facts(note: Note) -> str:
-    return ", ".join(
-        f"{name} {value}" for name, value in note.items() if name not in ("what", "at")
     )

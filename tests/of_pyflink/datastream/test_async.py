@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 
 import pytest
+from example_support import EXAMPLES
 from jobs.timed import timed
 from local_support import Watermarks, local
 
@@ -206,3 +208,23 @@ def test_wrong_arguments_are_refused():
         AsyncDataStream.ordered_wait(stream, Same(), LONG, 0)
     with pytest.raises(DeclarationValueError, match="max_attempts should be greater"):
         AsyncRetryStrategy.fixed_delay(0, 1)
+
+
+# The example
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """The example."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    return importlib.import_module("enrich_orders")
+
+
+def test_the_orders_are_priced_as_by_a_loop(module):
+    """Each of them once, though the service is busy at times and is asked again."""
+    orders = module.made(60)
+
+    with module.service() as port:
+        found = module.owed(orders, port, "local")
+
+    assert module.owed_by_a_loop(orders) == found

@@ -4,29 +4,21 @@
 from __future__ import annotations
 
 import pytest
-from broadcast_support import LIMITS, Alert
 from example_support import example
 from spark_savepoints import rocksdb
-from spark_support import Feed, drain, pickle_by_value, reads_state, rows_of
+from spark_support import drain, pickle_by_value, reads_state, rows_of
 from two_stream_support import (
     BATCHES,
     EXPECTED,
     JOINED,
-    PARTITIONS,
-    RULES,
-    SIDES,
     EventFeeds,
     Joined,
-    Number,
-    RuleFeeds,
-    alerts_of,
-    applied_of,
 )
 
 from pyflinklike import Row
-from pyflinklike.spark import broadcast, connect
+from pyflinklike.spark import connect
 from pyflinklike.state_processor import read_savepoint
-from pyflinklike.testing import BroadcastHarness, KeyedTwoInputHarness
+from pyflinklike.testing import KeyedTwoInputHarness
 
 pickle_by_value(__name__)
 
@@ -95,63 +87,3 @@ def test_a_checkpoint_refuses_other_key_columns_of_the_second_input(spark, tmp_p
 
 
 # A broadcast input
-
-
-def test_a_rule_changes_the_state_of_all_keys(spark, tmp_path):
-    """In every key group, on either backend, also after a restart."""
-    feeds = RuleFeeds(spark, tmp_path)
-    users = [f"u{n}" for n in range(8)]
-    feeds.add([(user, 5, 1_000) for user in users], [])
-    options = {"max_parallelism": 4, "state_backend": rocksdb(tmp_path / "local")}
-    drain(feeds.alerts(**options), tmp_path / "checkpoint")
-    feeds.add([], [("reset", 100)])
-    feeds.add([(user, 1, 500) for user in users], [])
-    run = drain(feeds.alerts(**options), tmp_path / "checkpoint")
-
-    assert {(user, 101, "") for user in users} <= set(alerts_of(run))
-
-
-@reads_state
-def test_rules_come_along_with_a_savepoint(spark, tmp_path):
-    """To more key groups, some of which had no record yet, to another backend, and to a harness."""
-    feeds = RuleFeeds(spark, tmp_path / "before")
-    feeds.add([("a", 5, 1_000)], [("low", 3), ("gone", 1)])
-    feeds.add([], [("gone", None)])
-    drain(feeds.alerts(max_parallelism=2), tmp_path / "old")
-    savepoint = read_savepoint(spark, tmp_path / "old")
-    later = RuleFeeds(spark, tmp_path / "later")
-    users = [f"u{n}" for n in range(9)]
-    later.add([(user, 4, 500) for user in [*users, "a"]], [])
-    options = {"max_parallelism": 6, "state_backend": rocksdb(tmp_path / "local")}
-    run = drain(later.alerts(from_savepoint=savepoint, **options), tmp_path / "new")
-
-    expected = {("a", 9, "low"), *((user, 4, "low") for user in users)}
-    assert expected == set(alerts_of(run))
-    with BroadcastHarness(Alert(), [LIMITS], lambda row: row[0], restore=savepoint) as h:
-        assert [("a", 5, "low")] == h.process_element(("a", 0))
-
-
-def test_elements_without_keys_see_the_rules(spark, tmp_path):
-    """On a stream, dealt to all partitions, and over a restart."""
-    numbers = Feed(spark, tmp_path / "numbers", "n long")
-    rules = Feed(spark, tmp_path / "rules", RULES)
-    numbers.add([(n,) for n in range(6)])
-    rules.add([("low", 3)])
-
-    def flagged():
-        connected = connect(numbers.stream(), broadcast(rules.stream(), LIMITS))
-        return connected.process(Number(), "n long, broken string", side_outputs=SIDES)
-
-    def found(run):
-        rows = [row for batch in run.values() for row in batch if row.output_tag is None]
-        return rows_of((row.n, row.broken) for row in rows)
-
-    first = drain(flagged(), tmp_path / "checkpoint")
-    numbers.add([])
-    rules.add([("high", 4)])
-    numbers.add([(5,)])
-    second = drain(flagged(), tmp_path / "checkpoint")
-
-    assert [(n, "low" if n > 3 else "") for n in range(6)] == found(first)
-    assert [(5, "high,low")] == found(second)
-    assert sorted(["low", "high"] * PARTITIONS) == applied_of(first, second)

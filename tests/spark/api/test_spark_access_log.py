@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from collections import Counter, defaultdict
 from datetime import datetime
+from functools import reduce
 
 import pytest
 from example_support import example
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytestmark = pytest.mark.skipif(shutil.which("awk") is None, reason="awk is not installed")
 
@@ -67,3 +71,25 @@ def _visits(lines, pause):
                 mine.append((host, time, time, 1))
         found += mine
     return sorted(found)
+
+
+# Sessions out of order
+
+_clicks = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2)), min_size=1, max_size=6)
+
+
+@given(_clicks)
+def test_clicks_of_one_second_are_ordered_as_by_the_loop(made):
+    """By their pages, in whatever order they come."""
+    sessions = example("click_sessions")
+    group = [
+        sessions.Click("ann", page, at := sessions.DAY + dt.timedelta(seconds=second), at)
+        for page, second in made
+    ]
+    visit = sessions.Visit()
+    accumulator = reduce(
+        lambda kept, each: visit.add(each, kept), group, visit.create_accumulator()
+    )
+    _, _, _, *expected = sessions._row(group)
+
+    assert tuple(expected) == visit.get_result(accumulator)

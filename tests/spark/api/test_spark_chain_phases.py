@@ -89,30 +89,6 @@ def _time(timed):
     return timed[1]
 
 
-@pytest.mark.thorough
-@passes_watermarks
-def test_a_chain_may_be_a_later_branch_of_a_union(spark, tmp_path):
-    """There Spark numbers the tasks from where those of the other branch end: neither the homes nor the numbers that functions see go by that."""
-    feed, columns = _feed(spark, tmp_path), SCHEMA.names
-    chain = _chained(feed.stream(), Numbered(3)).select(columns)
-
-    batches = drain(feed.stream().select(columns).union(chain), tmp_path / "checkpoint")
-
-    model = relays([Aside(3), Relay(3)], side_output=ASIDE)
-    model_stream(model, feed.elements(), "ts")
-    found = rows_of(row for batch in batches.values() for row in batch if row.trace)
-    assert sorted(map(tuple, model.output), key=repr) == found
-
-
-class Numbered(Relay):
-    """Fails where its task has a number that no task has."""
-
-    def open(self, runtime_context):
-        super().open(runtime_context)
-        number = runtime_context.get_index_of_this_subtask()
-        assert 0 <= number < runtime_context.get_number_of_parallel_subtasks(), number
-
-
 @passes_watermarks
 def test_a_lost_phase_is_refused(spark, tmp_path):
     """Where DataFrame code between two operators has not kept it; the message says which arguments do."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from pyspark.sql import functions as F
 from spark_support import Feed, at, drain, passes_watermarks, pickle_by_value, rows_of
 
 from pyflinklike import KeyedProcessFunction, OutputTag
@@ -17,7 +16,6 @@ pickle_by_value(__name__)
 
 SCHEMA = "key string, ts timestamp, n int"
 SIDE = OutputTag("side")
-SIDES = {SIDE: SCHEMA}
 MARK = "spark.watermarkDelayMs"
 
 
@@ -100,34 +98,6 @@ def test_a_watermark_passes_through_operators_of_all_kinds(spark, tmp_path):
             ("timer", 2_700, 2_900),
         ],
     ] == [rows_of(rows) for rows in batches.values()]
-
-
-@pytest.mark.thorough
-@passes_watermarks
-@pytest.mark.parametrize(
-    ("taken", "counts"),
-    [
-        (main_output, [("1970-01-01 00:00:01", 3)]),
-        (lambda df: get_side_output(df, SIDE), [("1970-01-01 00:00:02", 3)]),
-    ],
-    ids=["main", "side"],
-)
-def test_windows_of_spark_close_behind_both_outputs(spark, tmp_path, taken, counts):
-    """Behind a chain of two, whose second has side outputs; a window is given out once the watermark has passed it, which was declared on neither."""
-    feed = _feed(spark, tmp_path)
-    feed.add([("a", at(3_200), 3)])
-    chained = _process(_process(feed.stream(), ToBoth()), ToBoth(), side_outputs=SIDES, uid="two")
-    windows = taken(chained).groupBy(F.window("ts", "1 second")).count()
-
-    batches = drain(
-        windows.where("window.end < timestamp'1970-01-01 00:00:03.1'").selectExpr(
-            "string(window.start)", "count"
-        ),
-        tmp_path / "checkpoint",
-    )
-
-    closed = [rows_of(rows) for rows in batches.values() if rows]
-    assert counts == closed[0]
 
 
 def _marked(schema):

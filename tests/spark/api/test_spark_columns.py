@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,6 @@ from spark_support import (
     at,
     bounded,
     drain,
-    passes_watermarks,
     pickle_by_value,
     rows_of,
 )
@@ -131,28 +129,6 @@ class Counts(KeyedBatchFunction):
         count = batch.groups.spread(self.count.get(0)) + batch.groups.rank() + 1
         self.count.put(batch.groups.last(count))
         return {"bucket": count % 3, "n": count, "ts": batch["ts"]}
-
-
-@pytest.mark.thorough
-@passes_watermarks
-def test_one_columnar_function_behind_another_loses_no_record(spark, tmp_path):
-    """Two keys, one query; the second counts what the first gave, all of it."""
-    feed = Feed(spark, tmp_path / "input", SCHEMA)
-    feed.add(*BATCHES[:2])
-    output = "bucket long, n long, ts timestamp"
-    first = key_by(feed.stream(), "user").process(
-        Counts(), output, event_time="ts", uid="first", max_parallelism=2
-    )
-    second = key_by(first, "bucket").process(
-        Counts(), output, event_time="ts", uid="second", max_parallelism=2
-    )
-
-    rows = rows_of(drain(second, tmp_path / "checkpoint"))
-
-    users = Counter(user for batch in BATCHES[:2] for user, _, _ in batch)
-    buckets = Counter(n % 3 for count in users.values() for n in range(1, count + 1))
-    numbers = [n for count in buckets.values() for n in range(1, count + 1)]
-    assert sorted(numbers) == sorted(n for _, n, _ in rows)
 
 
 SIGNS = MapStateDescriptor("signs", Types.STRING(), Types.LONG())

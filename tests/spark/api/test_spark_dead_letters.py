@@ -27,11 +27,9 @@ from pyflinklike import (
 )
 from pyflinklike.columns import KeyedBatchFunction, KeyedBatchHarness
 from pyflinklike.errors import DeclarationValueError
-from pyflinklike.joins import ProcessJoinFunction
 from pyflinklike.spark import error_of, foreach_batch_output, get_side_output, key_by, main_output
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import (
-    EventTimeSessionWindows,
     ProcessWindowFunction,
     TumblingEventTimeWindows,
 )
@@ -306,73 +304,3 @@ def test_letters_need_a_tag_and_columns_of_their_own(spark):
     renamed = key_by(frame.withColumnRenamed("key", "message"), "message")
     with pytest.raises(DeclarationValueError, match=r"dead letters, got \['message'\]; rename"):
         renamed.process(Total(), "n int", on_error=DeadLetters(DEAD))
-
-
-class Unlucky(ProcessJoinFunction):
-    """Pairs of numbers; refuses 13 where it is alone."""
-
-    def process_element(self, left, right, ctx):
-        yield left.n, right and right.n
-        if left.n == 13 and right is None:
-            raise ValueError(ctx.get_left_timestamp())
-
-
-@passes_watermarks
-def test_an_outer_join_loses_nothing_beside_the_element_that_fails(spark, tmp_path):
-    """Over a restart: those of the same moment come out, those of later ones, and nothing waits for ever."""
-    lefts = Feed(spark, tmp_path / "lefts", SCHEMA)
-    rights = Feed(spark, tmp_path / "rights", SCHEMA)
-    lefts.add(
-        [("k", at(3), 13), ("k", at(3), 1), ("k", at(40), 13), ("k", at(41), 2)],
-        [sentinel(at(100))],
-        [sentinel(at(110))],
-    )
-    rights.add([("k", at(42), 5)], [sentinel(at(100))], [sentinel(at(110))])
-    joined = key_by(lefts.stream(), "key").interval_join(
-        key_by(rights.stream(), "key"), "left_outer"
-    )
-    result = joined.between(Time.milliseconds(-5), Time.milliseconds(5)).process(
-        Unlucky(),
-        "n int, other int",
-        event_time="ts",
-        max_parallelism=2,
-        on_error=DeadLetters(DEAD, at_most=1, per="batch"),
-    )
-    written = _sink(tmp_path, result)
-    rows, letters = ([row for each in one.values() for row in each] for one in written.values())
-    assert [(1, None), (13, 5), (2, 5)] == sorted(
-        (row for row in rows if row[0] is not None and row[0] > 0), key=repr
-    )
-    assert ["Unlucky.process_element"] == [row[2] for row in letters]
-    assert "n=13" in letters[0][3]
-    assert letters[0][3].endswith(", None)")
-
-
-@passes_watermarks
-def test_a_session_that_fails_is_over_on_a_stream(spark, tmp_path):
-    """The next element of its key begins one of its own, though the gap between both is short."""
-    feed = Feed(spark, tmp_path / "input", SCHEMA)
-    feed.add(
-        [("a", at(1), 30), ("b", at(2), 4)],
-        [sentinel(at(12))],
-        [("a", at(10), 5), sentinel(at(13))],
-        [sentinel(at(40))],
-        [sentinel(at(50))],
-    )
-    windowed = key_by(feed.stream(), "key").window(
-        EventTimeSessionWindows.with_gap(Time.milliseconds(10))
-    )
-    result = windowed.process(
-        WindowSums(),
-        "total long",
-        event_time="ts",
-        max_parallelism=2,
-        on_error=DeadLetters(DEAD, at_most=1, per="batch"),
-    )
-    written = _sink(tmp_path, result)
-    rows, letters = ([row for each in one.values() for row in each] for one in written.values())
-    assert [("a", 5), ("b", 4)] == sorted((row[0], row[-1]) for row in rows if row[0] in "ab")
-    contents = "[Row(key='a', ts=datetime.datetime(1970, 1, 1, 0, 0, 0, 1000), n=30)]"
-    assert [(2, "a", "WindowSums.process", f"TimeWindow(start=1, end=11) of {contents}", 10)] == [
-        row[:5] for row in letters
-    ]

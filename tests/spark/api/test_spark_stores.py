@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from host_models import model_batch, model_stream
-from spark_support import Feed, at, bounded, drain, pickle_by_value, rows_of
+from host_models import model_batch
+from spark_support import at, bounded, pickle_by_value, rows_of
 
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
@@ -124,49 +124,6 @@ def logged(records):
 
 def _plain(key):
     return tuple(map(_plain, key)) if isinstance(key, tuple) else key
-
-
-@pytest.mark.parametrize(
-    "backend",
-    [
-        pytest.param(HashMapStateBackend, marks=pytest.mark.thorough),
-        pytest.param(EmbeddedRocksDBStateBackend, marks=pytest.mark.telling),
-    ],
-)
-def test_stores_on_a_stream_are_those_of_the_harness(spark, tmp_path, backend):
-    """Two micro-batches in one query, a restart, and one more; main output and changelogs."""
-    if backend is EmbeddedRocksDBStateBackend:
-        pytest.importorskip("rocksdict")
-    feed = Feed(spark, tmp_path / "input", SCHEMA)
-    batches = batches_of(7, 3, 25)
-    feed.add(*batches[:2])
-    seen = []
-
-    def run():
-        # One key group, so that the group's store is the harness's.
-        df = key_by(feed.stream(), "key").process(
-            Everything(),
-            OUTPUT,
-            event_time="ts",
-            max_parallelism=1,
-            side_outputs=TAGS,
-            state_backend=backend(),
-        )
-        return drain(df, tmp_path / "checkpoint")
-
-    seen.append(run())
-    feed.add(batches[2])
-    seen.append(run())
-    rows = [row for batch in seen for rows in batch.values() for row in rows]
-    with harness() as model:
-        model_stream(model, feed.elements(), "ts")
-        expected = {tag.tag_id: logged(model.side_output(tag)) for tag in TAGS}
-        main = rows_of(model.output)
-
-    assert main == rows_of(row[:2] for row in rows if row.output_tag is None)
-    for tag in TAGS:
-        mine = [row[tag.tag_id] for row in rows if row.output_tag == tag.tag_id]
-        assert expected[tag.tag_id] == logged(mine)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ from __future__ import annotations
 import json
 import random
 
-import pytest
-from spark_support import Feed, drain, pickle_by_value
+from spark_support import Feed, pickle_by_value
 
-from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, OutputTag, Types
+from pyflinklike import OutputTag, Types
 from pyflinklike.spark import get_side_output, key_by, main_output
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.upsert import UpsertFunction
@@ -43,52 +42,6 @@ def batches_of(seed, count, size):
         rows.append((choice.randrange(6), text, [number // 7, number % 7]))
     rows = choice.sample(rows, len(rows)) + choice.sample(rows, size)
     return [rows[at : at + size] for at in range(0, len(rows), size)]
-
-
-def plain(row):
-    """A row as comparable values, whichever host it comes from."""
-    value = row.value and (row.value.name, tuple(row.value.tags), row.value.n)
-    return row.key, row.op, value, row.diff, row.error
-
-
-def by_key(rows):
-    """The changes of each key in order."""
-    changes = {}
-    for row in map(plain, rows):
-        changes.setdefault(row[0], []).append(row)
-    return changes
-
-
-@pytest.mark.parametrize(
-    "backend",
-    [
-        pytest.param(HashMapStateBackend, marks=pytest.mark.thorough),
-        pytest.param(EmbeddedRocksDBStateBackend, marks=pytest.mark.telling),
-    ],
-)
-def test_upserts_on_a_stream_are_those_of_the_harness(spark, tmp_path, backend):
-    """Row by row and error by error, over two micro-batches, a restart, and one more."""
-    if backend is EmbeddedRocksDBStateBackend:
-        pytest.importorskip("rocksdict")
-        backend = EmbeddedRocksDBStateBackend()
-        backend.set_db_storage_paths(str(tmp_path / "rocks"))
-    else:
-        backend = backend()
-    feed = Feed(spark, tmp_path / "in", SCHEMA)
-    first, second, *rest = batches_of(1, 3, 40)
-    feed.add(first, second)
-    upserts = key_by(feed.stream(), "key").process(
-        function(), function().output_type(Types.LONG()), state_backend=backend, max_parallelism=8
-    )
-    rows = [row for batch in drain(upserts, tmp_path / "checkpoint").values() for row in batch]
-    feed.add(*rest)
-    rows += [row for batch in drain(upserts, tmp_path / "checkpoint").values() for row in batch]
-    harness = KeyedProcessHarness(function(), key_selector=lambda row: row.key)
-    harness.process_elements((row, None) for batch in feed.elements() for row in batch)
-
-    assert by_key(harness.output) == by_key(rows)
-    assert {"insert", "update_before", "update_after", "delete"} == {row.op for row in rows}
-    assert any(row.error for row in rows)
 
 
 def test_upserts_of_a_batch_are_those_of_a_stream(spark, tmp_path):

@@ -13,12 +13,10 @@ from spark_support import (
     drain,
     milliseconds,
     pickle_by_value,
-    reads_state,
 )
 
-from pyflinklike import AggregateFunction, EmbeddedRocksDBStateBackend, OutputTag, Types
+from pyflinklike import AggregateFunction, OutputTag, Types
 from pyflinklike.spark import key_by
-from pyflinklike.state_processor import read_savepoint
 from pyflinklike.testing import KeyedProcessHarness
 from pyflinklike.windows import (
     EventTimeSessionWindows,
@@ -122,38 +120,6 @@ def test_windows_go_on_after_a_restart(spark, tmp_path):
     main, late = rows_and_late(first, second)
     assert late
     assert (main, late) == expected(sessions(), feed)
-
-
-@pytest.mark.thorough
-@reads_state
-def test_windows_go_on_from_a_savepoint(spark, tmp_path):
-    """In another number of key groups and over RocksDB; windows of one key stay with their key."""
-    pytest.importorskip("rocksdict")
-    feed = Feed(spark, tmp_path / "input", SCHEMA)
-    batches = random_batches(11, batches=3, size=60)
-    feed.add(*batches[:2])
-    first = drain(windowed(feed, sessions()), tmp_path / "checkpoint")
-    savepoint = read_savepoint(spark, str(tmp_path / "checkpoint"))
-    rest = Feed(spark, tmp_path / "more input", SCHEMA)
-    rest.add(batches[2])
-    again = key_by(rest.stream(), "key").process(
-        sessions(),
-        RESULT,
-        event_time="ts",
-        side_outputs=[LATE],
-        max_parallelism=3,
-        from_savepoint=savepoint,
-        state_backend=EmbeddedRocksDBStateBackend(),
-    )
-    second = drain(again, tmp_path / "more checkpoints")
-
-    assert len(rows_and_late(second)[0]) > 5
-    with KeyedProcessHarness(
-        sessions(), key_selector=lambda value: value.key, restore=savepoint
-    ) as harness:
-        model_stream(harness, rest.elements(), "ts")
-        assert rows_and_late(second)[0] == sorted(harness.output)
-    assert rows_and_late(first)[0]
 
 
 def test_windows_of_a_batch_fire_at_its_end(spark):

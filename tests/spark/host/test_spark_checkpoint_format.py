@@ -7,9 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import subprocess
-import sys
 import threading
 
 import pyspark
@@ -22,7 +19,7 @@ from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.queryable_state import QueryableState
 from pyflinklike.spark import key_by
-from pyflinklike.state_processor import read_state, read_state_changes, repartition_state
+from pyflinklike.state_processor import read_state, read_state_changes
 from pyflinklike.state_processor._checkpoints.checkpoint import refuse_errors
 
 pytestmark = [
@@ -166,56 +163,6 @@ def test_an_older_spark_names_the_format_that_it_must_have(spark, feed, tmp_path
     remedy = rf'checkpointFormatVersion", "{written}"\)'
     with checkpoint_format(spark, OTHER[written]), pytest.raises(SparkSetupError, match=remedy):
         everything(spark, checkpoint)
-
-
-@pytest.mark.telling
-@pytest.mark.skipif(SPARK < (4, 1), reason="Spark 4.0 reads no state of format 2")
-@pytest.mark.thorough
-@pytest.mark.parametrize("written", ["1", "2"])
-def test_a_command_reads_a_checkpoint_of_either_format(spark, feed, tmp_path, written):
-    """It has a session of its own, in which no query ran and for which nobody could set a format."""
-    pytest.importorskip("click")
-    pytest.importorskip("rich")
-    with checkpoint_format(spark, written):
-        drain(summed(feed), tmp_path / "c")
-    command = ["state", "get", str(tmp_path / "c"), "sum", "u7", "--json"]
-    run = subprocess.run(
-        [sys.executable, "-m", "pyflinklike", *command], capture_output=True, text=True, check=False
-    )
-    assert (0, [11]) == (
-        run.returncode,
-        [json.loads(line)["value"] for line in run.stdout.splitlines()],
-    ), run.stderr
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(SPARK < (4, 2), reason="Spark repartitions state from 4.2 on")
-def test_a_checkpoint_is_repartitioned_in_a_session_of_the_other_format(spark, feed, tmp_path):
-    """It keeps the second format, in which the query goes on."""
-    checkpoint = tmp_path / "c"
-    with checkpoint_format(spark, "2"):
-        drain(summed(feed), checkpoint)
-    with checkpoint_format(spark, "1"):
-        repartition_state(spark, checkpoint, 1)
-    feed.add(batch(100))
-    with checkpoint_format(spark, "2"):
-        assert {111} == {row[1] for row in rows_of(drain(summed(feed), checkpoint))}
-    assert {"v2"} == formats_of(checkpoint)[0]
-
-
-@pytest.mark.skipif(SPARK < (4, 3), reason="Spark keeps the format of a checkpoint from 4.3 on")
-@pytest.mark.parametrize("first", [pytest.param("1", marks=pytest.mark.thorough), "2"])
-def test_a_query_restarted_in_the_other_format_keeps_that_of_its_checkpoint(
-    spark, feed, tmp_path, first
-):
-    """And loses nothing."""
-    checkpoint = tmp_path / "c"
-    with checkpoint_format(spark, first):
-        drain(summed(feed), checkpoint)
-    feed.add(batch(100))
-    with checkpoint_format(spark, OTHER[first]):
-        assert {111} == {row[1] for row in rows_of(drain(summed(feed), checkpoint))}
-    assert ({f"v{first}"}, {first == "2"}) == formats_of(checkpoint)[:2]
 
 
 @pytest.mark.skipif(SPARK >= (4, 3), reason="Spark keeps the format of a checkpoint from 4.3 on")

@@ -6,12 +6,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import pyspark
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import functions as F
 from spark_support import (
     Feed,
     at,
@@ -52,10 +49,6 @@ class Count(KeyedProcessFunction):
     def process_element(self, value, ctx):
         self.count.update((self.count.value() or 0) + 1)
         yield str(value.key), self.count.value()
-
-
-class Again(Count):
-    """Does so, too."""
 
 
 def counted(df, *columns, function=None, **options):
@@ -146,24 +139,6 @@ def test_a_sink_may_set_the_partitions_of_its_own_joins(spark, tmp_path):
 
 @pytest.mark.thorough
 @keeps_partitions
-def test_a_savepoint_is_not_begun_with_over_other_key_groups(spark, tmp_path, partitions):
-    """Where the session's partitions change between process() and start()."""
-    with KeyedProcessHarness(Count(), key_selector=lambda row: row.key) as harness:
-        harness.process_element(Row(key="a"))
-        savepoint = harness.snapshot()
-    feed = Feed(spark, tmp_path / "input", "key string")
-    feed.add([("a",)])
-    partitions(3)
-    df = counted(feed.stream(), from_savepoint=savepoint)
-    partitions(5)
-    with pytest.raises(StreamingQueryException, match="got 18 and then 20"):
-        drain(df, tmp_path / "checkpoint")
-    partitions(3)
-    assert [("a", 2)] == rows_of(drain(df, tmp_path / "other"))
-
-
-@pytest.mark.thorough
-@keeps_partitions
 @passes_watermarks
 def test_windows_over_everything_outlive_other_partitions(spark, tmp_path, partitions):
     """They have one key, which is in one key group."""
@@ -177,28 +152,6 @@ def test_windows_over_everything_outlive_other_partitions(spark, tmp_path, parti
         return rows_of(drain(counts, tmp_path / "checkpoint"))
 
     assert [(2,)] == [*run(3, 100), *run(5, 200, 1_500)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "key", "columns", "cast"),
-    [
-        ("string", "a", ("other", "key"), "string"),
-        pytest.param(
-            "date", dt.date(2024, 2, 29), ("key",), "timestamp", marks=pytest.mark.thorough
-        ),
-    ],
-)
-def test_changed_key_columns_are_refused(spark, tmp_path, kind, key, columns, cast):
-    """Another order, or another type."""
-    feed = Feed(spark, tmp_path / "input", f"key {kind}, other string")
-    feed.add([(key, "b")])
-    drain(counted(feed.stream(), *reversed(columns)), tmp_path / "checkpoint")
-    feed.add([(key, "b")])
-    changed = feed.stream().withColumn("key", F.col("key").cast(cast))
-    with pytest.raises(
-        StreamingQueryException, match="the key columns are fixed by its checkpoint"
-    ):
-        drain(counted(changed, *columns), tmp_path / "checkpoint")
 
 
 @passes_watermarks
@@ -222,23 +175,6 @@ def test_an_event_time_that_is_dropped_is_refused_in_our_words(spark, tmp_path):
         (type(error), str(error).partition(", got ")[0])
         for error in (error_of(raised.value), error_of(gone.value))
     ]
-
-
-@pytest.mark.thorough
-def test_operators_of_a_chain_that_changed_places_are_refused(spark, tmp_path):
-    """By name, without any uid."""
-    feed = Feed(spark, tmp_path / "input", "key string")
-
-    def run(*functions):
-        feed.add([("a",)])
-        df = feed.stream()
-        for function in functions:
-            df = counted(df, function=function, max_parallelism=2)
-        return rows_of(drain(df, tmp_path / "checkpoint"))
-
-    assert [("a", 1)] == run(Count(), Again())
-    with pytest.raises(StreamingQueryException, match="its place in the query is fixed"):
-        run(Again(), Count())
 
 
 def test_one_class_twice_in_a_chain_needs_a_uid(spark, tmp_path):

@@ -8,8 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from fault_ledger import await_that
-from spark_support import Feed, drain, pickle_by_value, rows_of
+from spark_support import Feed, drain, pickle_by_value
 
 from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike.spark import key_by
@@ -47,33 +46,6 @@ KEYS = [f"k{i}" for i in range(20)]
 
 def _noted(notes):
     return [tuple(line.split()) for line in notes.read_text().splitlines()]
-
-
-@pytest.mark.thorough
-@pytest.mark.classic(reason="over Connect foreachBatch opens a function for each task")
-def test_a_function_stays_open_from_batch_to_batch(spark, tmp_path):
-    """Each process opens it once, and the next run of the same DataFrame has others; the counts are right."""
-    feed = Feed(spark, tmp_path / "input", "key string")
-    notes = tmp_path / "notes"
-    result = key_by(feed.stream(), "key").process(
-        Noting(notes), "key string, n long", max_parallelism=4
-    )
-    batches = 5
-
-    feed.add(*[[(key,) for key in KEYS]] * batches)
-    first = drain(result, tmp_path / "checkpoint")
-    opened = _noted(notes)
-    feed.add([(key,) for key in KEYS])
-    second = drain(result, tmp_path / "checkpoint")
-
-    expected = [[(key, n) for key in sorted(KEYS)] for n in range(1, batches + 2)]
-    assert expected == [rows_of(rows) for rows in [*first.values(), *second.values()]]
-    assert {("open", 1)} == {(what, n) for (what, _), n in Counter(opened).items()}
-    # Two tasks in each batch.
-    assert len(opened) < 2 * batches
-    # The first run's processes close their function when the next run has its own.
-    former = {process for _, process in opened}
-    await_that(lambda: former == {each for what, each in _noted(notes) if what == "close"})
 
 
 @pytest.mark.classic(reason="accumulators need a classic session")

@@ -25,11 +25,9 @@ from spark_support import (
 )
 
 from pyflinklike import (
-    HashMapStateBackend,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
-    Row,
     Types,
     ValueStateDescriptor,
 )
@@ -79,20 +77,6 @@ def test_a_stream_stopped_after_every_batch_ends_as_one_that_ran_through(spark, 
         # Both groups were compacted: what their logs began with is gone.
         heads = _log(spark, tmp_path / "checkpoint")
         assert [True, True] == [0 < first < end for first, end in heads]
-
-
-@pytest.mark.thorough
-def test_a_stream_without_warm_state_ends_as_one_with_it(spark, tmp_path):
-    """A query whose workers keep nothing, stopped once, gives what the harness gives."""
-    feed = Feed(spark, tmp_path / "input", RICH_SCHEMA)
-    batches = rich_batches(SEED + 1, batches=4, size=120)
-    backend = HashMapStateBackend(max_warm_bytes=0)
-    runs = []
-    for some in (batches[:2], batches[2:]):
-        feed.add(*some)
-        runs.append(drain(_rich(feed, state_backend=backend), tmp_path / "checkpoint"))
-
-    assert rich_outputs(model_stream(rich_harness(), feed.elements(), "ts")) == _all(*runs)
 
 
 class Sums(KeyedProcessFunction):
@@ -164,28 +148,6 @@ def test_the_state_of_a_batch_that_is_done_again_replaces_that_of_its_first_atte
     assert _sums_kept(feed.elements()) == totals
 
 
-@pytest.mark.thorough
-def test_warm_state_of_another_run_is_never_used(spark, tmp_path):
-    """The same plan started on a second, empty checkpoint and again on the first starts from what each checkpoint holds."""
-    feed = Feed(spark, tmp_path / "input", "key string, n int")
-    feed.add(*_number_batches(3))
-    expected = _expected_sums(feed.elements())
-    result = _sums(feed)
-
-    # The plan's id is the key of the warm state, so that of the first run is found by the second.
-    first = drain(result, tmp_path / "first")
-    second = drain(result, tmp_path / "second")
-    feed.add(*_number_batches(2))
-    expected_later = _expected_sums(feed.elements())[3:]
-    first_later = drain(result, tmp_path / "first")
-    second_later = drain(result, tmp_path / "second")
-
-    assert expected == [rows_of(rows) for rows in first.values()]
-    assert expected == [rows_of(rows) for rows in second.values()]
-    assert expected_later == [rows_of(rows) for rows in first_later.values()]
-    assert expected_later == [rows_of(rows) for rows in second_later.values()]
-
-
 def test_a_batch_whose_sink_failed_is_repeated_from_the_state_before_it(spark, tmp_path):
     """State committed by a batch that never became durable is not used when the batch is run again by the same plan."""
     feed = Feed(spark, tmp_path / "input", "key string, n int")
@@ -212,82 +174,6 @@ def test_a_batch_whose_sink_failed_is_repeated_from_the_state_before_it(spark, t
     run()
 
     assert dict(enumerate(_expected_sums(feed.elements()))) == seen
-
-
-class Mutator(KeyedProcessFunction):
-    """Stores mutable values with the first element of a key; then changes what it reads, without update()."""
-
-    def open(self, runtime_context):
-        row = Types.ROW_NAMED(["names", "n"], [Types.LIST(Types.STRING()), Types.INT()])
-        self.states = [
-            runtime_context.get_state(ValueStateDescriptor("list", Types.LIST(Types.LONG()))),
-            runtime_context.get_state(
-                ValueStateDescriptor("dict", Types.MAP(Types.STRING(), Types.LIST(Types.LONG())))
-            ),
-            runtime_context.get_state(ValueStateDescriptor("row", row)),
-            runtime_context.get_state(ValueStateDescriptor("any", Types.PICKLED_BYTE_ARRAY())),
-        ]
-        self.items = runtime_context.get_list_state(ListStateDescriptor("items", row))
-        self.marks = runtime_context.get_map_state(
-            MapStateDescriptor("marks", Types.STRING(), Types.LIST(Types.LONG()))
-        )
-
-    def process_element(self, value, ctx):
-        if self.states[0].value() is None:
-            given = [[1], {"a": [1]}, Row(names=["x"], n=1), {"deep": [{"er": [1]}]}]
-            for state, content in zip(self.states, given):
-                state.update(content)
-            item = Row(names=["y"], n=2)
-            self.items.add(item)
-            mark = [7]
-            self.marks.put("m", mark)
-            # What was handed in is the caller's own as well.
-            self._spoil([*given, item, mark])
-        yield ctx.get_current_key(), repr(self._contents())
-        self._spoil(self._contents())
-
-    def _contents(self):
-        return [s.value() for s in self.states] + [*self.items.get(), self.marks.get("m")]
-
-    def _spoil(self, contents):
-        numbers, mapping, row, anything, item, mark = contents
-        numbers.append(99)
-        mapping["a"].append(99)
-        mapping["b"] = []
-        row.names.append("spoilt")
-        anything["deep"][0]["er"].clear()
-        item.names.clear()
-        mark.append(99)
-
-
-@pytest.mark.thorough
-def test_what_is_read_and_changed_but_not_updated_stays_as_it_was(spark, tmp_path):
-    """On Spark, too, a value that was read is the caller's own, whether the state is warm or rebuilt."""
-    expected = repr(
-        [
-            [1],
-            {"a": [1]},
-            Row(names=["x"], n=1),
-            {"deep": [{"er": [1]}]},
-            Row(names=["y"], n=2),
-            [7],
-        ]
-    )
-    feed = Feed(spark, tmp_path / "input", "key string, n int")
-    feed.add([("a", 1), ("a", 2), ("b", 1)], [("a", 3), ("a", 4), ("b", 2)])
-
-    def run():
-        result = key_by(feed.stream(), "key").process(
-            Mutator(), "key string, contents string", max_parallelism=2
-        )
-        return rows_of(drain(result, tmp_path / "checkpoint"))
-
-    warm = run()
-    feed.add([("a", 5), ("a", 6), ("b", 3)])
-    cold = run()
-
-    assert [("a", expected)] * 4 + [("b", expected)] * 2 == warm
-    assert [("a", expected)] * 2 + [("b", expected)] == cold
 
 
 class Retyped(KeyedProcessFunction):

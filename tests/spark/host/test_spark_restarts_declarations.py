@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real streams that are restarted with another declaration: one cell for each mechanism that answers.
+"""Real streams that are restarted with another declaration: what Spark or its host answers.
 
-`tests/testing/test_restarts.py` has all cells without a JVM.
+`tests/testing/test_restarts.py` has, without a JVM, all that is in the state of an operator; of it
+this file has one cell for each thing that answers: a state, a store, windows, and the host.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import broadcast_support
 import pytest
-from broadcast_support import LIMITS, Alert
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 from spark_support import Feed, at, drain, pickle_by_value, rows_of
@@ -23,35 +22,30 @@ from spark_support import Feed, at, drain, pickle_by_value, rows_of
 from pyflinklike import (
     EmbeddedRocksDBStateBackend,
     KeyedProcessFunction,
-    MapStateDescriptor,
     OutputTag,
     StateTtlConfig,
-    Time,
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.columns import KeyedBatchFunction
 from pyflinklike.errors import PyflinklikeError
-from pyflinklike.joins import ProcessJoinFunction
-from pyflinklike.spark import broadcast, key_by
+from pyflinklike.spark import key_by
 from pyflinklike.stores import WindowStoreDescriptor
 from pyflinklike.windows import ProcessWindowFunction, TumblingEventTimeWindows
 
 pickle_by_value(__name__)
-pickle_by_value(broadcast_support.__name__)
 
 GOES_ON, REFUSED = "goes on", "refused"
 ZONE = "spark.sql.session.timeZone"
-SCHEMA = "user string, n int, ts timestamp, later timestamp, name string, limit long"
+SCHEMA = "user string, n int, ts timestamp, later timestamp"
 OUTPUT = "user string, count long, stored long"
 
 
-def record(user: str, n: int, time: int, name: str | None = None) -> tuple[Any, ...]:
-    """A record; one with a name is a rule, too."""
-    return user, n, at(time), at(time + 50_000), name, n
+def record(user: str, n: int, time: int) -> tuple[Any, ...]:
+    """A record with two times."""
+    return user, n, at(time), at(time + 50_000)
 
 
-BEFORE = [record("a", 1, 1_000, "low"), record("b", 2, 1_500), record("a", 3, 2_500)]
+BEFORE = [record("a", 1, 1_000), record("b", 2, 1_500), record("a", 3, 2_500)]
 AFTER = [record("a", 4, 3_000), record("c", 5, 3_500)]
 
 
@@ -66,10 +60,9 @@ class Counts(KeyedProcessFunction):
 
     config: Any = ttl()
     options: dict[str, Any] = {"window_size": 1_000, "retention": 60_000}
-    kind: Any = Types.LONG()
 
     def open(self, ctx):
-        count = ValueStateDescriptor("count", self.kind)
+        count = ValueStateDescriptor("count", Types.LONG())
         count.enable_time_to_live(self.config)
         self.count = ctx.get_state(count)
         store = WindowStoreDescriptor("seen", Types.STRING(), Types.LONG(), **self.options)
@@ -94,53 +87,11 @@ class Longer(Counts):
     options = {"window_size": 1_000, "retention": 1_000}
 
 
-class OtherWindows(Counts):
-    """With other windows in its store."""
-
-    options = {"window_size": 500, "retention": 60_000}
-
-
-class Wider(Counts):
-    """With a type that has grown."""
-
-    kind = Types.BIG_INT()
-
-
-class InColumns(KeyedBatchFunction):
-    """Only the state, as columns."""
-
-    def open(self, ctx):
-        count = ValueStateDescriptor("count", Types.LONG())
-        count.enable_time_to_live(Counts.config)
-        self.count = ctx.get_column_state(count)
-
-    def process_batch(self, batch, ctx):
-        counts = batch.groups.spread(self.count.get(0)) + batch.groups.rank() + 1
-        self.count.put(batch.groups.last(counts))
-        return {"user": batch["user"], "count": counts, "stored": counts}
-
-
 class Numbers(ProcessWindowFunction):
     """The numbers of a window."""
 
     def process(self, key, context, elements):
         yield (repr(sorted(each.n for each in elements)),)
-
-
-class Pairs(ProcessJoinFunction):
-    """The numbers of both."""
-
-    def process_element(self, left, right, ctx):
-        yield f"{left and left.n} {right and right.n}", None, None
-
-
-class Told(Alert):
-    """Without its side output."""
-
-    def process_broadcast_element(self, value, ctx):
-        for _ in super().process_broadcast_element(value, ctx):
-            pass
-        return []
 
 
 def counted(function: Any = None, key: Any = ("user",), **options: Any) -> Callable[[Any], Any]:
@@ -168,59 +119,16 @@ def windowed(assigner: Any, time: str = "ts", late: str = "0 seconds") -> Callab
     return made
 
 
-def joined(how: str) -> Callable[[Any], Any]:
-    """An interval join."""
-
-    def made(df: Any) -> Any:
-        df = df.withWatermark("ts", "0 seconds")
-        left, right = key_by(df, "user"), key_by(df.where("n > 3"), "user")
-        join = left.interval_join(right, how).between(-500, 500)
-        options = {"uid": "join", "max_parallelism": 2, "event_time": "ts"}
-        return join.process(Pairs(), OUTPUT, **options)
-
-    return made
-
-
-def folded(name: str = "sum", **options: Any) -> Callable[[Any], Any]:
-    """A fold."""
-
-    def made(df: Any) -> Any:
-        df = df.withWatermark("ts", "0 seconds").select("user", "n", "ts")
-        given = {"uid": "fold", "max_parallelism": 2, "event_time": "ts", **options}
-        return getattr(key_by(df, "user"), name)("n", **given).select("user", "n")
-
-    return made
-
-
-def ruled(*descriptors: Any) -> Callable[[Any], Any]:
-    """A function with a broadcast input."""
-
-    def made(df: Any) -> Any:
-        events = df.selectExpr("user", "cast(n as long) number", "ts at")
-        rules = df.where("name is not null").select("name", "limit")
-        connected = key_by(events, "user").connect(broadcast(rules, *descriptors))
-        options = {"uid": "rules", "max_parallelism": 2}
-        return connected.process(Told(), "user string, total long, broken string", **options)
-
-    return made
-
-
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "counts": counted(),
-    "columns": counted(InColumns),
     "of two keys": counted(key=("user", "n")),
     "windows": windowed(TumblingEventTimeWindows.of(2_000)),
     "late windows": windowed(TumblingEventTimeWindows.of(1_000), late="5 seconds"),
     "windows of three": windowed(3),
-    "inner join": joined("inner"),
-    "full join": joined("full_outer"),
-    "running sum": folded(),
-    "rules": ruled(LIMITS),
     "chain": lambda df: _behind(counted()(df)),
     "instants": lambda df: counted(key=("instant",))(_instants(df)),
     "timed": counted(event_time="ts"),
 }
-CAST = MapStateDescriptor(LIMITS.name, Types.STRING(), Types.STRING())
 
 
 def _instants(df: Any) -> Any:
@@ -279,24 +187,54 @@ class Cell:
         return f"{self.row}: {self.case}"
 
 
+def goes_on(row: str, case: str, former: str, now: Any, expected: Any) -> Cell:
+    """One that does."""
+    return Cell(row, GOES_ON, case, former, now, expected)
+
+
+def refused(row: str, case: str, former: str, now: Any, words: str) -> Cell:
+    """One that is."""
+    return Cell(row, REFUSED, case, former, now, words)
+
+
 ON = [("a", 3, 3), ("c", 1, 1)]
+SHORTER = [("a", 3, 1), ("c", 1, 1)]
+IN_TOKYO = [("1970-01-01 09:00:00", 4, 3), ("1970-01-01 09:00:00", 5, 3)]
 # In Spark's words, which tell the operators that there were and that there are.
 OTHERS = "when user adds/removes/changes stateful operator of existing streaming query"
-_KEYED = "the key columns are fixed by its checkpoint"
+KEYED = "the key columns are fixed by its checkpoint"
+PLACED = "its place in the query is fixed"
+TWO_SECONDS, ONE_SECOND = map(TumblingEventTimeWindows.of, (2_000, 1_000))
+ROCKSDB = EmbeddedRocksDBStateBackend()
+
+
+def _filled(df: Any) -> Any:
+    return counted()(df.withColumn("user", F.coalesce("user", F.lit(""))))
+
+
+def _renamed(df: Any) -> Any:
+    return counted(key=("who",))(df.withColumnRenamed("user", "who"))
+
+
+def _of_longs(df: Any) -> Any:
+    return PROGRAMS["of two keys"](df.withColumn("n", F.col("n").cast("long")))
+
+
+def _deduplicated(df: Any) -> Any:
+    return counted()(df.dropDuplicates(["n"]))
+
+
+def _with_side_output(df: Any) -> Any:
+    side = OutputTag("side", Types.ROW_NAMED(["n"], [Types.LONG()]))
+    return counted(side_outputs=[side])(df).select("user", "count", "stored")
+
+
 CELLS = [
-    Cell("TTL: clock", REFUSED, "", "counts", counted(ByOtherTime), "the clock of its TTL"),
-    Cell(
-        "store: retention, a shorter one",
-        GOES_ON,
-        "and a longer TTL",
-        "counts",
-        counted(Longer),
-        [("a", 3, 1), ("c", 1, 1)],
-    ),
-    Cell("uid", REFUSED, "", "counts", counted(uid="other"), "its place in the query is fixed"),
-    Cell(
+    refused("TTL: clock", "", "counts", counted(ByOtherTime), "the clock of its TTL"),
+    goes_on("store: retention, a shorter one", "longer TTL", "counts", counted(Longer), SHORTER),
+    refused("uid", "", "counts", counted(uid="other"), PLACED),
+    refused(
         "windows: size or slide of count windows",
-        REFUSED,
         "",
         "windows of three",
         windowed(2),
@@ -304,188 +242,57 @@ CELLS = [
     ),
 ]
 MORE = [
-    Cell(
-        "key: order of its columns", REFUSED, "", "of two keys", counted(key=("n", "user")), _KEYED
-    ),
-    Cell(
-        "fold: running",
-        REFUSED,
-        "off",
-        "running sum",
-        folded(running=False),
-        "when a key gives out its fold",
-    ),
+    refused("key: order of its columns", "", "of two keys", counted(key=("n", "user")), KEYED),
+    refused("key: type", "wider", "of two keys", _of_longs, KEYED),
+    refused("key: names of its columns", "", "counts", _renamed, KEYED),
+    refused("key: number of its columns", "", "counts", counted(key=("user", "n")), KEYED),
+    goes_on("key: nullability", "never null", "counts", _filled, ON),
+    goes_on("key: time zone of the session", "", "instants", _in_tokyo, IN_TOKYO),
     # The window [2000, 4000) is open under 2500, and stays so: the watermark stands still.
-    Cell(
+    goes_on(
         "event_time: how late records may be",
-        GOES_ON,
         "later",
         "windows",
-        windowed(TumblingEventTimeWindows.of(2_000), late="1 hour"),
+        windowed(TWO_SECONDS, late="1 hour"),
         [],
     ),
-    Cell(
+    goes_on(
         "event_time: how late records may be",
-        GOES_ON,
         "less late",
         "late windows",
-        windowed(TumblingEventTimeWindows.of(1_000)),
+        windowed(ONE_SECOND),
         [("[1]",), ("[2]",), ("[3]",)],
     ),
-    Cell(
-        "store: window_size",
-        REFUSED,
-        "",
-        "counts",
-        counted(OtherWindows),
-        "'seen'.*per window of 500 ms",
+    refused("max_parallelism", "", "counts", counted(max_parallelism=4), "fixed .* at 2, got 4"),
+    goes_on("backend", "to RocksDB", "counts", counted(state_backend=ROCKSDB), ON),
+    goes_on(
+        "function: side outputs and output type", "one more output", "counts", _with_side_output, ON
     ),
-    Cell(
-        "key: type",
-        REFUSED,
-        "wider",
-        "of two keys",
-        lambda df: counted(key=("user", "n"))(df.withColumn("n", F.col("n").cast("long"))),
-        _KEYED,
-    ),
-    Cell(
-        "max_parallelism", REFUSED, "", "counts", counted(max_parallelism=4), "fixed .* at 2, got 4"
-    ),
-    Cell(
-        "state: as columns or by record",
-        GOES_ON,
-        "to columns",
-        "counts",
-        counted(InColumns),
-        [("a", 3, 3), ("c", 1, 1)],
-    ),
-    Cell(
-        "windows: size, slide or offset of windows of time",
-        GOES_ON,
-        "smaller",
-        "windows",
-        windowed(TumblingEventTimeWindows.of(Time.milliseconds(500))),
-        [("[4]",)],
-    ),
-    Cell(
-        "interval join: an inner input that becomes outer",
-        REFUSED,
-        "",
-        "inner join",
-        joined("left_outer"),
-        "the kind of the join",
-    ),
-    Cell(
-        "broadcast: another type", REFUSED, "", "rules", ruled(CAST), f"'{LIMITS.name}'.*value type"
-    ),
-    Cell("state: a type that grows", GOES_ON, "", "counts", counted(Wider), ON),
-    Cell(
-        "state: as columns or by record",
-        GOES_ON,
-        "to records",
-        "columns",
-        counted(),
-        [("a", 3, 1), ("c", 1, 1)],
-    ),
-    Cell(
-        "backend",
-        GOES_ON,
-        "to RocksDB",
-        "counts",
-        counted(state_backend=EmbeddedRocksDBStateBackend()),
-        ON,
-    ),
-    Cell(
-        "key: names of its columns",
-        REFUSED,
-        "",
-        "counts",
-        lambda df: counted(key=("who",))(df.withColumnRenamed("user", "who")),
-        _KEYED,
-    ),
-    Cell("key: number of its columns", REFUSED, "", "counts", counted(key=("user", "n")), _KEYED),
-    Cell(
-        "key: nullability",
-        GOES_ON,
-        "never null",
-        "counts",
-        lambda df: counted()(df.withColumn("user", F.coalesce("user", F.lit("")))),
-        ON,
-    ),
-    Cell(
-        "interval join: an outer input that becomes inner",
-        GOES_ON,
-        "full to inner",
-        "full join",
-        joined("inner"),
-        [("3 4", None, None), ("4 4", None, None), ("5 5", None, None)],
-    ),
-    Cell("fold: another, or another field", REFUSED, "", "running sum", folded("max"), "keeps the"),
-    Cell(
-        "function: its class and its code",
-        GOES_ON,
-        "another class",
-        "counts",
-        counted(type("Renamed", (Counts,), {"__module__": __name__})),
-        ON,
-    ),
-    Cell(
-        "function: side outputs and output type",
-        GOES_ON,
-        "one more output",
-        "counts",
-        lambda df: (
-            key_by(df, "user")
-            .process(
-                Counts(),
-                OUTPUT,
-                uid="counts",
-                max_parallelism=2,
-                side_outputs=[OutputTag("side", Types.ROW_NAMED(["n"], [Types.LONG()]))],
-            )
-            .select("user", "count", "stored")
-        ),
-        ON,
-    ),
-    Cell(
+    refused(
         "chain: operators in another order",
-        REFUSED,
         "",
         "chain",
         lambda df: _again(_behind(_as_counts(df))),
-        "its place in the query is fixed",
+        PLACED,
     ),
     *(
-        Cell("chain: one more, or one fewer", REFUSED, case, former, now, OTHERS)
+        refused("chain: one more, or one fewer", case, former, now, OTHERS)
         for case, former, now in (
             ("one more behind", "counts", lambda df: _behind(counted()(df))),
-            (
-                "one more before, of the same uid behind",
-                "counts",
-                lambda df: _again(_behind(_as_counts(df))),
-            ),
+            ("one before, of the same uid", "counts", lambda df: _again(_behind(_as_counts(df)))),
             ("the first alone", "chain", counted()),
             ("the second alone", "chain", lambda df: _behind(_as_counts(df))),
-            ("one of Spark's before", "counts", lambda df: counted()(df.dropDuplicates(["n"]))),
+            ("one of Spark's before", "counts", _deduplicated),
         )
     ),
-    Cell("event_time: dropped", REFUSED, "", "timed", counted(), "timeMode from EventTime to NoT"),
-    Cell("arrival_order", GOES_ON, "", "timed", counted(event_time="ts", arrival_order=True), ON),
-    Cell(
+    refused("event_time: dropped", "", "timed", counted(), "timeMode from EventTime to NoT"),
+    goes_on("arrival_order", "", "timed", counted(event_time="ts", arrival_order=True), ON),
+    goes_on(
         "event_time: another column",
-        GOES_ON,
         "",
         "windows",
-        windowed(TumblingEventTimeWindows.of(2_000), time="later"),
+        windowed(TWO_SECONDS, time="later"),
         [("[3]",)],
-    ),
-    Cell(
-        "key: time zone of the session",
-        GOES_ON,
-        "",
-        "instants",
-        _in_tokyo,
-        [("1970-01-01 09:00:00", 4, 3), ("1970-01-01 09:00:00", 5, 3)],
     ),
 ]
 

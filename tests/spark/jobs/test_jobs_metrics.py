@@ -119,43 +119,6 @@ def test_functions_before_and_behind_a_keyed_one_report(reported):
     }
 
 
-def test_functions_of_a_job_without_keys_report(reported):
-    """Those of one name together, whichever source their elements are of."""
-    env = environment()
-    first, second = (
-        env.from_collection(each).map(Mapping()).name("mapping") for each in ([1, 2], [30])
-    )
-
-    assert sorted(first.union(second).execute_and_collect()) == [1, 2, 30]
-
-    assert reported()["mapping", "seen"] == 33
-
-
-def test_streams_of_one_program_report_apart_in_one_query(reported, tmp_path):
-    """Those of a name that another one has get a number: Spark takes each name once in a query."""
-    env = environment()
-    first, second = (
-        env.from_collection(each).map(Mapping()).key_by(lambda n: n).process(Counting())
-        for each in ([1, 2], [30])
-    )
-    numbers = first.to_data_frame("n long").union(second.to_data_frame("n long"))
-
-    query = (
-        numbers.writeStream.format("noop")
-        .option("checkpointLocation", str(tmp_path))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination(PATIENCE)
-
-    assert {
-        ("Map", "seen"): 3,
-        ("Map-2", "seen"): 30,
-        ("Keyed-1", "seen"): 2,
-        ("Keyed-1-2", "seen"): 1,
-    } == {key: value for key, value in reported().items() if key[1] == "seen"}
-
-
 def test_a_batch_gives_its_metrics_with_its_result(spark):
     """Spark shows no progress of one; both kinds of functions count, and operators count themselves."""
     env = environment(**{"execution.runtime-mode": "BATCH", "parallelism.default": "2"})

@@ -28,8 +28,6 @@ from pyflinklike.pyflink.datastream.connectors.file_system import (
     FileSource,
     StreamFormat,
 )
-from pyflinklike.state_processor import read_state, take_savepoint
-from pyflinklike.state_processor._savepoints.savepoint_directory import open_savepoint
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
@@ -219,39 +217,3 @@ def test_a_job_that_failed_goes_on_when_it_is_mended(tmp_path):
     found.close()
 
     assert ("a", ["c", "b"]) == (first, again)
-
-
-@pytest.mark.usefixtures("shipped_module")
-def test_a_job_whose_folder_is_on_another_file_system(spark, tmp_path):
-    """It goes on where it was, runs once at a time, gives savepoints, and leaves nothing at its end."""
-    (tmp_path / "remote").mkdir()
-    spark.conf.set("fs.viewfs.mounttable.cluster.link./jobs", (tmp_path / "remote").as_uri())
-    there = {"execution.checkpointing.dir": "viewfs://cluster/jobs/deep"}
-    own = {**there, "execution.state-recovery.path": "viewfs://cluster/jobs/deep/counts"}
-    add(tmp_path, "one", "a", "b", "a")
-    first = started(tmp_path, **there)
-    until(tmp_path, 3)
-    with pytest.raises(SparkSetupError, match="a job runs once at a time, got a second run beside"):
-        started(tmp_path, **there)
-    first.cancel().result()
-    take_savepoint(spark, "viewfs://cluster/jobs/deep/counts", "viewfs://cluster/jobs/saved")
-    add(tmp_path, "two", "a", "c")
-
-    second = started(tmp_path, **own)
-    until(tmp_path, 5)
-    stopped = second.stop_with_savepoint(False, "viewfs://cluster/jobs/stopped").result()
-    left = [each.name for each in (tmp_path / "remote" / "deep").iterdir() if each.name[0] != "."]
-    add(tmp_path, "three", "a", "d")
-    third = started(tmp_path, **{**there, "execution.state-recovery.path": stopped})
-    until(tmp_path, 7)
-    third.cancel().result()
-    (tmp_path / "remote" / "deep").rename(tmp_path / "remote" / "moved")
-    with pytest.raises(SparkSetupError, match="a job's folder cannot be moved"):
-        started(tmp_path, **{"execution.checkpointing.dir": "viewfs://cluster/jobs/moved"})
-
-    expected = ["a 1", "a 2", "a 3", "a 4", "b 1", "c 1", "d 1"]
-    assert (expected, []) == (sorted(written(tmp_path / "out")), left)
-    assert (["Fold-1"], 2) == (
-        open_savepoint(tmp_path / "remote" / "saved").operators(),
-        read_state(spark, "viewfs://cluster/jobs/saved", "_reduce_state").count(),
-    )

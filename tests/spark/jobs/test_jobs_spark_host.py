@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from jobs.timed import ByField, timed
+from jobs.timed import ByField
 from jobs.two_input_jobs import RULES, Limited
 
 from pyflinklike.errors import SparkSetupError, UserFunctionError
@@ -97,38 +97,6 @@ def test_a_keyed_function_that_fails_is_named(mode):
 
     with pytest.raises(UserFunctionError, match=r"Failing.process_element failed for key 'a'"):
         list(stream.execute_and_collect())
-
-
-def windows_of_windows(env):
-    """Counts in windows of 5 ms, and these added up in windows of 10 ms."""
-    elements = [(f"k{n % 3}", n) for n in range(1, 40)]
-    counts = (
-        timed(env, *elements)
-        .map(lambda pair: (pair[0], 1))
-        .key_by(first)
-        .window(TumblingEventTimeWindows.of(Time.milliseconds(5)))
-        .reduce(lambda one, other: (one[0], one[1] + other[1]))
-    )
-    return (
-        counts.key_by(lambda _: "all")
-        .window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
-        .reduce(lambda one, other: ("all", one[1] + other[1]))
-    )
-
-
-@pytest.mark.parametrize(("mode", "cut"), [("BATCH", "0"), ("STREAMING", "0"), ("STREAMING", "7")])
-def test_windows_of_windows_lose_nothing(mode, cut):
-    """What the first operator gives while the watermark moves is not late for the second one."""
-    settings = {"pyflinklike.source.records-per-batch": cut}
-
-    counts = [
-        count
-        for _, count in windows_of_windows(environment(mode, **settings)).execute_and_collect()
-    ]
-
-    local = windows_of_windows(environment(mode, "local", **settings)).execute_and_collect()
-    assert sum(counts) == 39
-    assert sorted(counts) == sorted(count for _, count in local)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -227,58 +195,3 @@ class Where(KeyedProcessFunction):
     def process_element(self, value, ctx):
         """Tells."""
         yield value, self.index, self.count
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_functions_see_the_parallelism_that_was_asked_for(mode, spark):
-    """Whatever the session has; which is as it was behind it."""
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    env = environment(mode, **{"parallelism.default": "3"})
-    numbers = [env.from_source(NumberSequenceSource(1, 60), no_watermarks(), "n") for _ in range(2)]
-    keyed = numbers[0].union(numbers[1]).map(lambda n: n).key_by(lambda n: n)
-
-    found = list(keyed.process(Where()).execute_and_collect())
-
-    assert {3} == {count for _, _, count in found}
-    assert {0, 1, 2} == {index for _, index, _ in found}
-    assert all(len({index for n, index, _ in found if n == each}) == 1 for each in range(1, 61))
-    assert before == spark.conf.get("spark.sql.shuffle.partitions")
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_an_operator_runs_on_spark_though_no_sink_is_behind_it(tmp_path, mode):
-    """Keyed or not, beside a branch that has a sink and alone: what it writes by itself is there."""
-
-    def push(value):
-        with (tmp_path / "pushed").open("a") as file:
-            file.write(f"{value}\n")
-        return value
-
-    def job():
-        env = environment(mode)
-        numbers = env.from_collection([1, 2])
-        numbers.map(push)
-        numbers.key_by(lambda n: n % 2).map(lambda n: push(n * 10))
-        return env, numbers
-
-    job()[0].execute()
-    alone = sorted((tmp_path / "pushed").read_text().split())
-    beside = sorted(job()[1].map(lambda n: n + 1).execute_and_collect())
-
-    expected = ["1", "10", "2", "20"]
-    assert (expected, [2, 3]) == (alone, beside)
-    assert sorted(expected * 2) == sorted((tmp_path / "pushed").read_text().split())
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_streams_of_two_environments_are_one_job_on_spark(mode):
-    """Which has the elements and the state of both, and runs as the first one's settings say."""
-    ours, theirs = environment(mode), environment(mode, target="local")
-    pairs = [("a", 1), ("a", 3)]
-    sums = theirs.from_collection(pairs, PAIR).key_by(first).sum(1)
-    united = ours.from_collection([("a", 10)], PAIR).union(sums)
-
-    found = sorted(united.execute_and_collect())
-
-    of_theirs = [("a", 4)] if mode == "BATCH" else [("a", 1), ("a", 4)]
-    assert [*of_theirs, ("a", 10)] == found

@@ -183,18 +183,6 @@ def test_processing_timers_fire_beside_event_time(spark, tmp_path):
     assert ["a", "b"] == sorted(found)
 
 
-def test_a_job_that_ends_fires_the_processing_timers_that_are_due(spark):
-    """A warning says that it does not wait for the others, as in Flink."""
-    numbers = environment().from_collection([1, 2])
-    alarmed = numbers.key_by(lambda n: n).process(Alarm(1), Types.LONG())
-    late = numbers.key_by(lambda n: n).process(Alarm(1_000_000), Types.LONG())
-
-    with pytest.warns(UserWarning, match="set execution.runtime-mode to BATCH"):
-        found = list(alarmed.union(late).execute_and_collect())
-
-    assert [1, 2] == sorted(found)
-
-
 class ByNumber(TimestampAssigner):
     """The time is the number."""
 

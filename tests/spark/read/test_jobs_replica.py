@@ -4,8 +4,6 @@
 Each batch adds to each key a number that is told by the batch, so that a model of any batch is a sum.
 """
 
-import threading
-
 import pytest
 from spark_support import Feed, drain, pickle_by_value, reads_state, start
 
@@ -16,7 +14,6 @@ from pyflinklike import (
     Types,
     ValueStateDescriptor,
 )
-from pyflinklike.errors import ScanDisabledError, StaleStateError, StateAccessError
 from pyflinklike.queryable_state import QueryableState
 from pyflinklike.spark import key_by
 from pyflinklike.state_processor import take_savepoint
@@ -109,34 +106,6 @@ def test_each_answer_is_of_the_batch_that_it_names(spark, feed, tmp_path):
     assert seen
 
 
-def test_eight_threads_read_while_it_refreshes(spark, feed, tmp_path):
-    """Each snapshot is of one batch, whatever the others and the refresh do."""
-    checkpoint = tmp_path / "checkpoint"
-    drain(sums(feed), checkpoint)
-    failures = []
-    with QueryableState.open(spark, checkpoint, refresh=50, allow_scan=True) as state:
-        done = threading.Event()
-
-        def read():
-            try:
-                while not done.wait(0.25):  # the query needs the machine, too
-                    with state.snapshot() as at:
-                        check(at)
-            except BaseException as error:
-                failures.append(error)
-
-        threads = [threading.Thread(target=read) for _ in range(8)]
-        for each in threads:
-            each.start()
-        feed.add(*map(batch, range(3, 7)))
-        drain(sums(feed), checkpoint)
-        assert 28 == state["total"].get("user-0", at_least_batch=6, timeout=60_000)
-        done.set()
-        for each in threads:
-            each.join()
-    assert [] == failures
-
-
 def test_a_query_that_went_back_is_read_anew(spark, feed, tmp_path):
     """Its batches get the numbers again, with other contents."""
     checkpoint = tmp_path / "checkpoint"
@@ -150,44 +119,6 @@ def test_a_query_that_went_back_is_read_anew(spark, feed, tmp_path):
     with state.snapshot() as at:
         check(at)
     assert 1 == state.metrics.reopens
-
-
-def test_bounds_and_scans_are_kept(spark, feed, tmp_path):
-    """A batch that does not come is an error, and a scan has to be allowed."""
-    checkpoint = tmp_path / "checkpoint"
-    drain(sums(feed), checkpoint)
-    with QueryableState.open(spark, checkpoint, refresh=None, states=["total", "shared"]) as state:
-        with pytest.raises(StaleStateError, match="batch 9 or later"):
-            state["total"].get("user-1", at_least_batch=9, timeout=0)
-        with pytest.raises(ScanDisabledError):
-            state.store("shared").all()
-        assert 3 == state.store("shared").get("user-0")
-
-
-def test_a_part_is_followed_as_all_is(spark, feed, tmp_path):
-    """Some keys, and some key groups: less is held, and what is asked is answered alike."""
-    checkpoint = tmp_path / "checkpoint"
-    drain(sums(feed), checkpoint)
-    mine = USERS[:2]
-    with (
-        QueryableState.open(spark, checkpoint, refresh=None) as every,
-        QueryableState.open(spark, checkpoint, refresh=None, keys=mine) as some,
-        QueryableState.open(
-            spark, checkpoint, refresh=None, key_groups=range(3), allow_scan=True
-        ) as low,
-    ):
-        feed.add(*map(batch, range(3, 5)))
-        drain(sums(feed), checkpoint)
-        assert [True] * 3 == [each.refresh() for each in (every, some, low)]
-        assert every["total"].get_many(USERS[:2]) == some["total"].get_many(mine)
-        with pytest.raises(StateAccessError, match="opened with other keys=, got 'user-2'"):
-            some["total"].get("user-2")
-        held = dict(low["total"].items())
-        assert held == every["total"].get_many(held)
-        assert sorted(held) == [each.key for each in low.store("shared").all()]
-        assert 0 < low.metrics.stored_bytes < every.metrics.stored_bytes
-        assert 0 < some.metrics.stored_bytes < every.metrics.stored_bytes
-        assert 0 == some.metrics.reopens + low.metrics.reopens
 
 
 def test_a_savepoint_of_it_says_the_same(spark, feed, tmp_path):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of a checkpoint as DataFrames: what users see of a stream's state while it stands or runs."""
 
-import threading
-
 import attrs
 import pytest
 from pyspark.errors import PySparkException
@@ -24,13 +22,10 @@ from pyflinklike.errors import (
 )
 from pyflinklike.spark import key_by
 from pyflinklike.state_processor import (
-    diff_state,
     list_states,
     read_heads,
-    read_keyed_state,
     read_segments,
     read_state,
-    read_state_changes,
     read_timers,
 )
 from pyflinklike.state_processor._checkpoints.checkpoint import checkpoint_states
@@ -167,31 +162,6 @@ def test_the_log_is_read_as_rows(spark, checkpoint):
     assert dict(groups) == counted
 
 
-@pytest.mark.thorough
-def test_all_states_of_a_key_are_one_row(spark, checkpoint):
-    """Null where a key has nothing."""
-    rows = read_keyed_state(spark, checkpoint).orderBy("user").drop("key_group").collect()
-    assert ["user", "all", "counts", "last", "never"] == list(rows[0].asDict())
-    assert [
-        ("a", [1, 3], {False: 2}, 3, None),
-        ("b", [2, 4], {True: 2}, 4, None),
-        ("c", [5], {False: 1}, 5, None),
-    ] == [tuple(row) for row in rows]
-
-
-@pytest.mark.thorough
-def test_the_changes_of_batches_give_the_difference(spark, checkpoint):
-    """Of the second batch; the state before and after differ in just that."""
-    changes = read_state_changes(spark, checkpoint, "counts", 1)
-    columns = ("batch_id", "change_type", "user", "user_key", "value")
-    assert [(1, "update", "b", True, 2), (1, "update", "c", False, 1)] == values(changes, *columns)
-    before = read_state(spark, checkpoint, "counts", batch_id=0)
-    after = read_state(spark, checkpoint, "counts")
-    assert [("insert", "c", False, None, 1), ("update", "b", True, 1, 2)] == values(
-        diff_state(before, after), "change", "user", "user_key", "before", "after"
-    )
-
-
 def test_changes_that_do_not_lead_from_one_state_to_the_other_are_refused(spark, checkpoint):
     """Spark's feed is read from its changelogs alone, where one may stand in another's place."""
     (first,) = checkpoint_states(spark, str(checkpoint), 0, 0)
@@ -201,33 +171,6 @@ def test_changes_that_do_not_lead_from_one_state_to_the_other_are_refused(spark,
     assert 2 == changes_up_to(first, 0, changes).count()
     with pytest.raises(PySparkException, match="must lead to the head"):
         changes_up_to(attrs.evolve(last, heads=first.heads), 0, changes).collect()
-
-
-class Last(KeyedProcessFunction):
-    """Keeps the last number only, so that a log soon outweighs what is alive in it."""
-
-    def open(self, runtime_context):
-        self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.LONG()))
-
-    def process_element(self, value, ctx):
-        self.last.update(value.n)
-        yield from ()
-
-
-@pytest.mark.thorough
-def test_changes_are_told_over_compactions(spark, tmp_path):
-    """Every batch writes all keys, so every third or so compacts; each tells what it changed."""
-    feed = Feed(spark, tmp_path / "feed", "user string, ts timestamp, n long")
-    feed.add(*[[(f"u{key}", at(n), n) for key in range(3000)] for n in range(1, 9)])
-    query = key_by(feed.stream(), "user").process(Last(), "user string", max_parallelism=4)
-    checkpoint = tmp_path / "checkpoint"
-    drain(query, checkpoint)
-    assert any(row.snapshot_bytes for row in read_heads(spark, checkpoint).collect())
-    for start in (0, 3):
-        changes = read_state_changes(spark, checkpoint, "last", start)
-        found = changes.groupBy("batch_id", "change_type", "value").count().orderBy("batch_id")
-        written = [tuple(row) for row in found.collect()]
-        assert [(n, "update", n + 1, 3000) for n in range(start, 8)] == written
 
 
 @pytest.mark.thorough
@@ -246,35 +189,3 @@ def test_what_is_not_there_is_named(spark, checkpoint, arguments, error, says):
     given = {"checkpoint": checkpoint, "state": "all", **arguments}
     with pytest.raises(error, match=says):
         read_state(spark, **given)
-
-
-@pytest.mark.thorough
-def test_reads_of_a_running_query_are_of_one_batch_each(spark, tmp_path):
-    """Two readers at once: the sum of what they see is that of the batches up to theirs."""
-    batches = [[("a", at(n), n), ("b", at(n), n)] for n in range(1, 7)]
-    feed, checkpoint = begun(spark, tmp_path, *batches[:1])
-    feed.add(*batches[1:])
-    seen = []
-
-    def read():
-        while query.isActive:
-            rows = read_state(spark, checkpoint, "all").collect()
-            by_user = {user: sorted(row.value for row in rows if row.user == user) for user in "ab"}
-            seen.append(by_user)
-
-    query = (
-        visits(feed)
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    for each in readers:
-        each.start()
-    query.awaitTermination()
-    for each in readers:
-        each.join()
-    assert seen
-    for by_user in seen:
-        assert by_user["a"] == by_user["b"] == list(range(1, len(by_user["a"]) + 1))

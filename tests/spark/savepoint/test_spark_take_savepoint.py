@@ -141,40 +141,6 @@ def test_nothing_is_lost_between_checkpoint_and_checkpoint(spark, taken, tmp_pat
     assert 4 == found.num_rows
 
 
-class Counts(KeyedProcessFunction):
-    """A version of `Keeping` that has no use for the other states."""
-
-    def open(self, runtime_context):
-        counts = MapStateDescriptor("counts", Types.TUPLE([Types.BOOLEAN()]), Types.LONG())
-        self.counts = runtime_context.get_map_state(counts)
-
-    def process_element(self, value, ctx):
-        yield value.user, sum(self.counts.values())
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("edited", [False, True], ids=["path", "Savepoint"])
-def test_what_a_program_does_not_declare_goes_through_its_savepoints(
-    spark, taken, tmp_path, edited
-):
-    """The log carries it along, so the record of the new checkpoint has to know it."""
-    savepoint = taken[1]
-    begun = Savepoint.read(spark, savepoint).remove_state("seen") if edited else savepoint
-    feed = Feed(spark, tmp_path / "feed", SCHEMA)
-    for _ in range(2):  # the second time it goes on from its checkpoint
-        feed.add([("zzz", at(1), 1)])
-        fewer = key_by(feed.stream(), "user").process(
-            Counts(), "user string, n long", event_time="ts", uid="keeping", from_savepoint=begun
-        )
-        drain(fewer, tmp_path / "checkpoint")
-    take_savepoint(spark, tmp_path / "checkpoint", tmp_path / "again")
-    expected = {each.name: each.entries for each in open_savepoint(savepoint).states()}
-    if edited:
-        del expected["seen"]
-    states = open_savepoint(tmp_path / "again").states()
-    assert expected == {each.name: each.entries for each in states}
-
-
 @pytest.mark.thorough
 def test_a_savepoint_is_what_any_tool_reads(taken):
     """Such as pyarrow; every file has the checksum of the manifest."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections import namedtuple
 
 import pyarrow as pa
 import pytest
@@ -96,28 +95,6 @@ def test_a_time_without_a_zone_is_left_as_it_is():
 
 
 @pytest.mark.parametrize(
-    "given_as",
-    [
-        (1, NOON),
-        Row(x=1, at=NOON),
-        Row(at=NOON, x=1),
-        {"at": NOON, "x": 1},
-        SparkRow(at=NOON, x=1),
-        namedtuple("Place", ["at", "x"])(NOON, 1),
-    ],
-)
-@pytest.mark.parametrize("within", [False, True], ids=["alone", "in a list"])
-def test_a_struct_is_a_row_a_tuple_or_a_mapping(given_as, within):
-    """By its names, in any order, else by position."""
-    kind = pa.list_(PLACE) if within else PLACE
-
-    column = to_column([[given_as] if within else given_as], kind, ZONE)
-
-    expected = Row(x=1, at=NOON)
-    assert [[expected] if within else expected] == to_python(column, ZONE)
-
-
-@pytest.mark.parametrize(
     ("value", "told"),
     [
         ((1,), r"takes a Row, tuple, list or dict of the fields \['x', 'at'\], got \(1,\)"),
@@ -193,10 +170,3 @@ def test_one_column_takes_plain_values():
     batch = encoder(pa.schema([("n", pa.int64())])).encode([1, (2,), [3]], ["k"] * 3)
 
     assert [1, 2, 3] == batch.column("n").to_pylist()
-
-
-def test_a_local_time_in_a_list_is_an_instant_of_the_session():
-    """As one that is a value by itself, and not one of UTC."""
-    assert to_column([NOON], INSTANT, ZONE).equals(
-        to_column([[NOON]], pa.list_(INSTANT), ZONE).flatten()
-    )

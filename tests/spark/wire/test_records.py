@@ -16,6 +16,7 @@ from pyflinklike import Row, Types
 from pyflinklike._runtime.operator_metrics import OperatorMetrics
 from pyflinklike.spark._wire.output_layout import OutputEncoder
 from pyflinklike.spark._wire.record_readers import RecordReader
+from pyflinklike.spark._wire.system_columns import BEFORE_WATERMARK, take_apart
 from pyflinklike.types.key_codec import AnyKeyTypeInfo
 
 UTC = dt.timezone.utc
@@ -126,3 +127,23 @@ def test_a_key_of_any_type_is_in_its_stored_form():
 def test_no_records_are_none(event_time):
     """An empty batch has no keys, elements and times."""
     assert ([], [], []) == reader("user", event_time=event_time).read(events([]))
+
+
+# What comes before the watermark
+
+
+def _records(column, phases):
+    return pa.record_batch({"n": range(len(phases)), column: pa.array(phases, pa.bool_())})
+
+
+@pytest.mark.parametrize(
+    ("column", "fields"),
+    [("early", ["n", "early"]), (BEFORE_WATERMARK, ["n"])],
+    ids=["of the user", "our own"],
+)
+def test_records_before_the_watermark_are_taken_apart(column, fields):
+    """Each part in its order; null is not before it. Our own column is not the element's, one of the user's is."""
+    early, others = take_apart(_records(column, [True, None, False, True]), column)
+
+    assert ([0, 3], [1, 2]) == (early["n"].to_pylist(), others["n"].to_pylist())
+    assert fields == early.schema.names == others.schema.names

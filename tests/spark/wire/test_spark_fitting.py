@@ -10,11 +10,10 @@ from __future__ import annotations
 import fitting_table
 import pytest
 from fitting_table import FITS, SPARK_TYPES, VALUES, ZONE, as_read
-from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import types as st
 from spark_support import Feed, drain, pickle_by_value
 
-from pyflinklike import KeyedProcessFunction, OutputTag, Row
+from pyflinklike import KeyedProcessFunction, OutputTag
 from pyflinklike.spark import key_by
 from pyflinklike.spark._wire.system_columns import OUTPUT_TAG
 
@@ -85,33 +84,3 @@ def test_every_value_that_fits_is_in_the_result(spark, tmp_path, streamed):
         rows = result.collect()
 
     assert {None: EXPECTED, "side": EXPECTED} == read(rows)
-
-
-STRICT = st.StructType([st.StructField("n", st.LongType(), nullable=False)])
-
-
-@pytest.mark.parametrize(
-    ("row", "columns", "told"),
-    [
-        (("ann", 5), "user string, at timestamp", r"ms since 1970 use datetime\.fromtimestamp"),
-        (("ann", 3.7), "user string, n long", r"takes an int in .*, got 3\.7 \(float\)"),
-        (Row(country="CH", usr="ann"), "user string, country string", r"it lacks \['user'\]"),
-        ((None,), STRICT, "declared without null, got None"),
-    ],
-)
-@pytest.mark.parametrize("streamed", [False, True], ids=["batch", "stream"])
-def test_a_value_that_does_not_fit_ends_the_query(spark, tmp_path, row, columns, told, streamed):
-    """With the operator's name, the column or the names, and the key."""
-    feed = Feed(spark, tmp_path / "in", "name string")
-    feed.add([("k",)])
-    function = Yields({"k": row})
-    side = {SIDE: columns}
-
-    if streamed:
-        result = key_by(feed.stream(), "name").process(function, columns, side_outputs=side)
-        with pytest.raises(StreamingQueryException, match=f"OutputError: .* for key 'k'.*{told}"):
-            drain(result, tmp_path / "checkpoint")
-    else:
-        result = key_by(feed.bounded(), "name").process(function, columns, side_outputs=side)
-        with pytest.raises(PythonException, match=f"OutputError: .* for key 'k'.*{told}"):
-            result.collect()

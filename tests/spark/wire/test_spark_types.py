@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 from spark_support import Feed, bounded, drain, pickle_by_value, rows_of
 
-from pyflinklike import KeyedProcessFunction, ReducingStateDescriptor, Row, Types
+from pyflinklike import KeyedProcessFunction, ReducingStateDescriptor, Types
 from pyflinklike.spark import key_by
 
 pickle_by_value(__name__)
@@ -191,29 +191,3 @@ def test_keys_that_need_encoding_keep_their_state_across_batches_and_restarts(sp
     run(keys, [(math.nan, DAY), (-0.0, DAY), (1.5, None)])
 
     assert [(f"(0.0, {DAY!r})", 3), ("(1.5, None)", 3), (f"(nan, {DAY!r})", 3)] == run(keys)
-
-
-def test_a_row_may_be_a_tuple_a_list_a_mapping_or_rows_of_both_kinds(spark):
-    """Outputs of any shape with the right columns make the same row; Rows are matched by name."""
-
-    class Shapes(KeyedProcessFunction):
-        def process_element(self, value, ctx):
-            from pyspark.sql import Row as SparkRow
-
-            yield "a", {"x": 1, "y": None}, [Row(x=1, y="z"), None]
-            yield ["b", (1, None), [(1, "z"), None]]
-            yield Row(points=[], s="c", p=Row(x=1, y="q"))
-            yield SparkRow(s="d", p=SparkRow(x=2, y="r"), points=None)
-            yield {"points": [SparkRow(x=3, y=None)], "p": None, "s": "e"}
-
-    result = key_by(bounded(spark, [(1,)], "k int"), "k").process(
-        Shapes(), "s string, p struct<x: int, y: string>, points array<struct<x: int, y: string>>"
-    )
-
-    assert [
-        ("a", (1, None), [(1, "z"), None]),
-        ("b", (1, None), [(1, "z"), None]),
-        ("c", (1, "q"), []),
-        ("d", (2, "r"), None),
-        ("e", None, [(3, None)]),
-    ] == rows_of(result.collect())

@@ -4,11 +4,15 @@
 That Spark's `xxhash64` gives the same is tested beside a session, in `test_jobs_key_route`.
 """
 
+from collections import Counter
+
 import pytest
+from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from pyflinklike.errors import IncompatibleStateError
 from pyflinklike.queryable_state.xxhash64 import add_sign, hash_bytes, hash_int, hash_long
+from pyflinklike.spark._wire.key_groups import group_ids, index_of
 from pyflinklike.state_processor._checkpoints.state_frames import KeyGroupFinder
 from pyflinklike.types import Types
 
@@ -70,3 +74,26 @@ def test_keys_that_their_columns_hold_as_others_are_refused(types, keys, told):
     finder = KeyGroupFinder(columns, Types.PICKLED_BYTE_ARRAY(), 4, "UTC")
     with pytest.raises(IncompatibleStateError, match=told):
         finder.of(None, keys)
+
+
+# Key groups over partitions
+
+
+@pytest.mark.parametrize("max_parallelism", [1, 2, 6, 100, 128])
+def test_each_key_group_has_a_number_of_its_own(max_parallelism):
+    """And a number tells its key group."""
+    ids = group_ids(max_parallelism)
+
+    assert list(range(max_parallelism)) == [index_of(each, max_parallelism) for each in ids]
+    assert max_parallelism == len(set(ids))
+
+
+@pytest.mark.parametrize("partitions", [2, 8, 16])
+def test_partitions_get_equal_shares(spark, partitions):
+    """Computed by Spark itself, for numbers of partitions that divide that of key groups."""
+    frame = spark.createDataFrame([(each,) for each in group_ids(128)], "id int")
+    placed = frame.repartition(partitions, "id").select(F.spark_partition_id())
+
+    assert [128 // partitions] * partitions == list(
+        Counter(row[0] for row in placed.collect()).values()
+    )

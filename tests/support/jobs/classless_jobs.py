@@ -88,12 +88,6 @@ class Doubled:
         yield value * 2
 
 
-@job(2, 4)
-def a_process_function_needs_no_class(env):
-    """It has neither open nor close."""
-    return env.from_collection([1, 2]).process(Doubled())
-
-
 class Opened(Doubled):
     """Another one."""
 
@@ -146,13 +140,6 @@ class Second:
 def a_trigger_needs_no_class(env):
     """It decides by the elements."""
     return stream(env).window(GlobalWindows.create()).trigger(Second()).reduce(added)
-
-
-@job(("a", 3), ("a", 19))
-def a_trigger_within_a_trigger_needs_no_class(env):
-    """It decides for the one around it."""
-    purging = PurgingTrigger.of(Second())
-    return stream(env).window(GlobalWindows.create()).trigger(purging).reduce(added)
 
 
 class Halves:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import attrs
 import pyarrow as pa
@@ -107,94 +107,66 @@ _KEYS: Final = ("k0", "k0", "k1", "k1", "k2", "k3", "k4", "", "\u043a\u043b\u044
 Options = Mapping[str, Any]
 
 
-class Stage(Protocol):
+@attrs.frozen
+class Stage:
     """One operator of a query, declared."""
 
     @property
     def inputs(self) -> int:
         """The number of streams that the stage reads."""
-
-    @property
-    def passes_time(self) -> bool:
-        """Whether operators with event time may follow."""
-
-    @property
-    def clock_may_go_back(self) -> bool:
-        """Whether its results stay certain when the clock goes back."""
-
-    @property
-    def has_event_time(self) -> bool:
-        """Whether the stage is given a column of event time."""
-
-    @property
-    def needs_times(self) -> bool:
-        """Whether its records must have event times."""
-
-    @property
-    def has_clock(self) -> bool:
-        """Whether it has timers of processing time."""
-
-    @property
-    def can_be_divided(self) -> bool:
-        """Whether a savepoint of it can be divided by key groups: its types are of `Types`."""
-
-    def over(self, frames: Sequence[Any], options: Options) -> Any:
-        """Call the API, and return the result."""
-
-    def change(self, choices: Draws) -> Stage:
-        """Draw another declaration that continues from the same state."""
-
-    def by_record(self) -> Stage:
-        """Return the stage as the oracle runs it."""
-
-
-def _time_of(frame: Any) -> str:
-    """Return the column of event times of a frame."""
-    return "window_time" if "window_time" in frame.columns else "ts"
-
-
-@attrs.frozen
-class _Stage:
-    """The parts that most stages have in common."""
-
-    @property
-    def inputs(self) -> int:
         return 1
 
     @property
     def passes_time(self) -> bool:
+        """Whether operators with event time may follow."""
         return True
 
     @property
     def clock_may_go_back(self) -> bool:
+        """Whether its results stay certain when the clock goes back."""
         ttl = getattr(self, "ttl", None)
         return ttl is None or not ttl.ms or ttl.event_time
 
     @property
     def has_event_time(self) -> bool:
+        """Whether the stage is given a column of event time."""
         return True
 
     @property
     def needs_times(self) -> bool:
+        """Whether its records must have event times."""
         return False
 
     @property
     def has_clock(self) -> bool:
+        """Whether it has timers of processing time."""
         return False
 
     @property
     def can_be_divided(self) -> bool:
+        """Whether a savepoint of it can be divided by key groups: its types are of `Types`."""
         return True
 
+    def over(self, frames: Sequence[Any], options: Options) -> Any:
+        """Call the API, and return the result."""
+        raise NotImplementedError
+
     def change(self, choices: Draws) -> Any:
+        """Draw another declaration that continues from the same state."""
         return self
 
     def by_record(self) -> Any:
+        """Return the stage as the oracle runs it."""
         stage: Any = self
         if getattr(stage, "letters", None) is None:
             return stage
         # Where there is nothing to undo.
         return attrs.evolve(stage, letters=attrs.evolve(stage.letters, at_once=True))
+
+
+def _time_of(frame: Any) -> str:
+    """Return the column of event times of a frame."""
+    return "window_time" if "window_time" in frame.columns else "ts"
 
 
 def _with_letters(letters: Letters | None, common: Options) -> Options:
@@ -258,7 +230,7 @@ def _show_ttl(ttl: Ttl) -> str:
 
 
 @attrs.frozen
-class StateStage(_Stage):
+class StateStage(Stage):
     """Every kind of state, with timers.
 
     Args:
@@ -340,7 +312,7 @@ class StateStage(_Stage):
 
 
 @attrs.frozen
-class ColumnsStage(_Stage):
+class ColumnsStage(Stage):
     """A running count by columns or by record, on the same state.
 
     Args:
@@ -402,7 +374,7 @@ class ColumnsStage(_Stage):
 
 
 @attrs.frozen
-class StoreStage(_Stage):
+class StoreStage(Stage):
     """Every kind of store.
 
     Args:
@@ -461,7 +433,7 @@ class StoreStage(_Stage):
 
 
 @attrs.frozen
-class UpsertStage(_Stage):
+class UpsertStage(Stage):
     """Upserts of notes.
 
     Args:
@@ -497,7 +469,7 @@ class UpsertStage(_Stage):
 
 
 @attrs.frozen
-class TwiceStage(_Stage):
+class TwiceStage(Stage):
     """Random numbers, each kept twice."""
 
     def __str__(self) -> str:
@@ -517,7 +489,7 @@ class TwiceStage(_Stage):
 
 
 @attrs.frozen
-class OnUseStage(_Stage):
+class OnUseStage(Stage):
     """States that are declared when a record uses them.
 
     Args:
@@ -567,7 +539,7 @@ class OnUseStage(_Stage):
 
 
 @attrs.frozen
-class FoldStage(_Stage):
+class FoldStage(Stage):
     """A running fold of a keyed stream.
 
     Args:
@@ -602,7 +574,7 @@ class FoldStage(_Stage):
 
 
 @attrs.frozen
-class GatherStage(_Stage):
+class GatherStage(Stage):
     """Sums at the ends of stretches of time, whatever the order of records of one time.
 
     Args:
@@ -667,7 +639,7 @@ def _ms(milliseconds: int) -> Time:
 
 
 @attrs.frozen
-class WindowStage(_Stage):
+class WindowStage(Stage):
     """Windows of an assigner.
 
     Args:
@@ -796,7 +768,7 @@ class WindowStage(_Stage):
 
 
 @attrs.frozen
-class TwoStage(_Stage):
+class TwoStage(Stage):
     """Two inputs for one function.
 
     Args:
