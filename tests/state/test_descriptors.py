@@ -66,7 +66,7 @@ def declared_twice(first, second):
             for each in (None, "long", int, Types.LONG)
         ),
     ],
-    ids=str,
+    ids=["None", "empty", "int", "of_timers", "no_type", "str", "class", "factory"],
 )
 def test_a_state_needs_a_name_and_a_type(make, arguments, error, match):
     """The name is a str of the user's; the type is no Python type and no factory that was not called."""
