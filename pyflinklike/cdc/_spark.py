@@ -47,8 +47,8 @@ def decode_debezium(
 
     Args:
         df: A DataFrame with the columns `key` and `value` (JSON as STRING or BINARY, or null),
-            `partition` and `offset`, as Spark's Kafka source gives them.  Only `order="offset"`
-            needs partition and offset.
+            `partition` and `offset`, as Spark's Kafka source gives them.  `order="offset"` needs
+            partition and offset; with "source" they order events whose `source` is unknown.
         schema: The table's row, as DDL or a `StructType`.  Declare times without a zone
             TIMESTAMP_NTZ.
         key: The name of the key column, or names of several.  None takes the first column of
@@ -148,7 +148,10 @@ def _record_columns(df: DataFrame, decoder: DebeziumDecoder) -> list[str]:
     needed = ["key", "value"] + (["partition", "offset"] if decoder.order == "offset" else [])
     lacking = [name for name in needed if name not in df.columns]
     if lacking:
-        msg = f"a DataFrame of records must have the columns {needed}, got {df.columns}"
+        msg = (
+            f"a DataFrame of records must have the columns {needed}, got {df.columns}; if the records "
+            'have no key, add one with withColumn("key", lit(None).cast("string")) and pass key='
+        )
         raise DeclarationValueError(msg)
     for name in ("key", "value"):
         if not isinstance(df.schema[name].dataType, _TEXT):

@@ -83,7 +83,8 @@ def decode_debezium(
 
     Args:
         record: A mapping with `key` and `value` (JSON text or bytes, or None), and with `partition`
-            and `offset`, which only `order="offset"` needs.
+            and `offset`, which `order="offset"` needs; with "source" they order events whose
+            `source` is unknown.
         schema: The table's row, as DDL or a `StructType` of Spark: then the event is the same as in
             a DataFrame.  Without it a value has the type in the envelope's schema, or else JSON's
             own type.
@@ -204,8 +205,10 @@ class DebeziumDecoder:
         the error replaces the row that it is about.  If the order key cannot be read, it is None: a
         key made of the offset would be below every position.
         """
-        where = f"partition {short_repr(record.get('partition'))}, offset {short_repr(record.get('offset'))}"
-        text = f"{error} (record at {where})"
+        partition, offset = record.get("partition"), record.get("offset")
+        text = str(error)
+        if (partition, offset) != (None, None):
+            text += f" (record at partition {short_repr(partition)}, offset {short_repr(offset)})"
         if self.on_error == "raise":
             raise type(error)(text) from error
         if self.on_error == "drop":

@@ -30,7 +30,10 @@ def check_order(order: Any) -> Any:
         OrderKeyError: The key is None or NaN, or a part of it has no order.
     """
     if order is None:
-        msg = "an upsert needs an order key, got None; filter such records out or give them one"
+        msg = (
+            "an upsert needs an order key, got None; give each record one (decode_debezium takes "
+            "order= for records without a known source), or filter such records out"
+        )
         raise OrderKeyError(msg)
     return _check(order)
 

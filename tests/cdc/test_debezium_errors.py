@@ -48,6 +48,7 @@ def test_a_value_that_is_no_envelope_is_an_event_with_an_error_inline(value, mes
     assert (1, None, None) == (event.key, event.before, event.after)
     assert event.error.startswith("ValueDecodeError: ")
     assert message in event.error
+    assert "record at" not in event.error  # it is of a file
     assert decode_debezium({"key": '{"id": 1}', "value": value}, on_error="drop") is None
 
 

@@ -346,6 +346,8 @@ def test_what_a_dataframe_cannot_be_decoded_by_is_refused_at_once(spark):
             decode_debezium(records, **options)
     with pytest.raises(DeclarationValueError, match="must have the columns"):
         decode_debezium(records.drop("offset"), schema=ROW, order="offset")
+    with pytest.raises(DeclarationValueError, match=r"if the records have no key, add one with"):
+        decode_debezium(records.select("value"), schema=ROW)
     with pytest.raises(DeclarationTypeError, match=r"must be JSON as STRING or BINARY, got struct"):
         decode_debezium(records.selectExpr("key", "struct(value) value"), schema=ROW)
     with pytest.raises(DeclarationTypeError, match=r"pyflinklike\.cdc\.decode_debezium"):
