@@ -3,21 +3,21 @@
 
     python examples/access_log.py /tmp/access-log 20000
 
-writes a log of 20,000 lines in the combined format under /tmp/access-log, and asks for the
-five most viewed pages three times:
+writes a log of 20,000 lines in the combined format under /tmp/access-log, and finds the five
+most viewed pages in three ways:
 
     awk '{print $7}' access.log | sort | uniq -c | sort -rn | head -5
     the function `Pages` on the log as a batch
-    the same function on the log as a stream, a file to a micro-batch
+    the same function on the log as a stream, one file per micro-batch
 
-Then it shows the busiest hours of a page and the longest visits.  The stores are those of
-Kafka Streams: `Pages` counts in a key-value store that all pages of a key group share and in
-a window store by the hour, `Visits` merges page views into sessions.
+Then it shows the busiest hours of a page and the longest visits.  It uses the stores of Kafka
+Streams.  `Pages` counts all views in a key-value store, which the pages of a key group share,
+and hourly views in a window store.  `Visits` merges page views in a session store.
 
-What the log is drawn from: page number k of 40 is viewed with a probability proportional to
-k ** -1.2; a visit is by one of 200 hosts, begins at a uniform time of two days and has a
-geometric number of views (mean 4) with exponential pauses (mean 4 minutes).  Lines are in the
-order of time, but for one in fifty, which comes up to 20 lines late.
+The log is random.  Page k of 40 is viewed with a probability proportional to k ** -1.2.  Each
+visit belongs to one of 200 hosts and begins at a uniform time within two days.  It has a geometric
+number of views (mean 4) with exponential pauses (mean 4 minutes).  Lines are in order of time,
+except that one line in fifty comes up to 20 lines late.
 
 It needs Java 17, awk, and `pip install '.[spark]'`.
 """
@@ -56,7 +56,7 @@ PAGES = [
 
 
 def write_log(directory: Path, lines: int, files: int, seed: int = 4) -> None:
-    """Write access.log, and the same lines in order as files for a stream."""
+    """Write access.log, and the same lines as several files for a stream."""
     (directory / "parts").mkdir(parents=True, exist_ok=True)
     log = list(draw(lines, random.Random(seed)))  # noqa: S311 - drawn to a seed
     (directory / "access.log").write_text("".join(log))
@@ -90,7 +90,7 @@ def draw(lines: int, choice: random.Random) -> Iterator[str]:
 
 
 def parsed(lines: DataFrame) -> DataFrame:
-    """Host, time and page of each line, which is in the column `value`."""
+    """Return the host, time and page of each line in the column `value`."""
     fields = F.split("value", " ")  # as awk does
     return lines.select(
         fields[0].alias("host"),
@@ -103,7 +103,7 @@ def parsed(lines: DataFrame) -> DataFrame:
 
 
 class Pages(KeyedProcessFunction):
-    """Counts the views of each page: in all, and by the hour."""
+    """Counts the views of each page: in total, and by the hour."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.totals = runtime_context.get_store(
@@ -119,7 +119,7 @@ class Pages(KeyedProcessFunction):
         page = value.page
         self.totals[page] = total = self.totals.get(page, 0) + 1
         at = ctx.timestamp()
-        assert at is not None  # process(event_time=...) gives every record one
+        assert at is not None  # process(event_time=...) gives every record a time
         hour = at // HOUR * HOUR
         in_hour = self.hours.get(page, hour, 0) + 1
         self.hours.put(page, in_hour, hour)
@@ -127,7 +127,7 @@ class Pages(KeyedProcessFunction):
 
 
 class Visits(KeyedProcessFunction):
-    """Merges the views of a host into visits, which end with half an hour of silence."""
+    """Merges the views of a host into visits; half an hour without a view ends a visit."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.visits = runtime_context.get_store(
@@ -154,7 +154,7 @@ class Visits(KeyedProcessFunction):
 
 
 def page_views(log: DataFrame) -> DataFrame:
-    """The counts that `Pages` yields for a log, batch or stream."""
+    """Return the counts that `Pages` yields for a log, as a batch or a stream."""
     return key_by(log, "page").process(
         Pages(),
         "page string, total long, hour long, in_hour long",
@@ -164,7 +164,7 @@ def page_views(log: DataFrame) -> DataFrame:
 
 
 def visit_changes(log: DataFrame) -> DataFrame:
-    """The changes that `Visits` yields: each visit that was made (1) or absorbed (-1)."""
+    """Return the changes that `Visits` yields: a visit was made (1) or absorbed (-1)."""
     return key_by(log, "host").process(
         Visits(),
         "host string, start long, end long, change int, views long",
@@ -174,14 +174,14 @@ def visit_changes(log: DataFrame) -> DataFrame:
 
 
 def top_five(views: DataFrame) -> list[tuple[int, str]]:
-    """The pages with the most views; of equal ones the last by name, as `sort -rn` has them."""
+    """Return the pages with the most views; ties in the order of `sort -rn`, last name first."""
     totals = views.groupBy("page").agg(F.max("total").alias("total"))
     rows = totals.orderBy(F.desc("total"), F.desc("page")).limit(5).collect()
     return [(row.total, row.page) for row in rows]
 
 
 def visits(changes: DataFrame) -> DataFrame:
-    """The visits at the end: those that were not absorbed after they were last made."""
+    """Return the final visits, which nothing absorbed after they were last made."""
     ends = changes.groupBy("host", "start", "end").agg(
         F.max(F.when(F.col("change") > 0, F.col("views"))).alias("made"),
         F.max(F.when(F.col("change") < 0, F.col("views"))).alias("absorbed"),
@@ -190,7 +190,7 @@ def visits(changes: DataFrame) -> DataFrame:
 
 
 def pipeline(directory: Path) -> list[tuple[int, str]]:
-    """The five most viewed pages, by the shell."""
+    """Return the five most viewed pages, found by the shell."""
     shell = subprocess.run(  # noqa: S603 - a constant
         ["sh", "-c", PIPELINE],  # noqa: S607
         cwd=directory,
@@ -204,10 +204,10 @@ def pipeline(directory: Path) -> list[tuple[int, str]]:
 
 
 def streamed(result: DataFrame, directory: Path) -> DataFrame:
-    """Run a stream to its end, its results as a DataFrame."""
+    """Run a stream to its end, and return its results as a DataFrame."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        # A batch that is repeated after a failure overwrites what it wrote before.
+        # If a micro-batch is repeated after a failure, it overwrites its earlier files.
         batch.write.mode("overwrite").parquet(str(directory / "rows" / f"batch={batch_id}"))
 
     query = (

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions of a clickstream whose clicks come out of order, some of them too late.
+"""Sessions of clicks that arrive out of order, some of them too late.
 
     python examples/click_sessions.py DIRECTORY [USERS]
 
-Phones keep clicks while they have no network, and send them later.  A session is what a user does
-without a pause of half an hour.  A stream gives a row for each session when it is over, another
-one when a late click mends it, and puts aside what comes later than that, for somebody to look at.
-It is stopped in the middle, and goes on where it was.
+Phones keep clicks while they have no network, and send them later.  A session ends when a user
+pauses for half an hour.  The stream writes a row for each session when it ends, and another row
+when a late click corrects it.  Clicks that come even later go to a side output, for someone to
+look at.  The stream stops in the middle and continues from its checkpoint.
 
-What must come of it is told by a loop over all clicks, which knows nothing of Spark.
+A plain loop over all clicks, without Spark, checks the result.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BATCHES = 6
 
 
 class Visit(AggregateFunction[Any, Any, Any]):
-    """Counts clicks, and keeps the first and the last page by time."""
+    """Counts clicks, and keeps the first and the last page."""
 
     def create_accumulator(self) -> Row:
         return Row(clicks=0, first_at=None, first=None, last_at=None, last=None)
@@ -50,10 +50,10 @@ class Visit(AggregateFunction[Any, Any, Any]):
         return accumulator.clicks, accumulator.first, accumulator.last
 
     def merge(self, acc_a: Row, acc_b: Row) -> Row:
-        """Two sessions that a click in between has joined."""
+        """Join two sessions, because a click came in between."""
         if not acc_a.clicks or not acc_b.clicks:
             return acc_a if acc_a.clicks else acc_b
-        # Of clicks of one second the pages decide: no order in which they come makes a difference.
+        # If times are equal, the page decides, so the order of arrival makes no difference.
         earlier = min(acc_a, acc_b, key=lambda each: (each.first_at, each.first))
         later = max(acc_a, acc_b, key=lambda each: (each.last_at, each.last))
         return Row(
@@ -66,7 +66,7 @@ class Visit(AggregateFunction[Any, Any, Any]):
 
 
 def sessions_of(clicks: DataFrame) -> DataFrame:
-    """A row for each session, another one whenever it is mended, and late clicks to the side.
+    """Return a row for each session and each correction; late clicks go to a side output.
 
     Args:
         clicks: A stream or a batch with the columns of `SCHEMA`.
@@ -95,10 +95,10 @@ class Click(NamedTuple):
     """One click.
 
     Args:
-        user: Whose.
-        page: Of the site.
-        at: When, in UTC.
-        sent: When it was sent, in UTC.
+        user: Who clicked.
+        page: The page of the site.
+        at: The time of the click, in UTC.
+        sent: The time when the phone sent it, in UTC.
     """
 
     user: str
@@ -108,9 +108,9 @@ class Click(NamedTuple):
 
 
 def clicks(users: int, seed: int = 7) -> list[Click]:
-    """A day of so many users, in the order in which it was sent; one click in fifty comes late.
+    """Return a day of clicks in the order in which phones sent them; one in fifty comes late.
 
-    The last click is nobody's: it is so late in the day that all sessions before it are over.
+    The last click belongs to the user `nobody`.  It comes a day later, so it ends all sessions.
     """
     chance, made = random.Random(seed), []  # noqa: S311
     for number in range(users):
@@ -127,14 +127,14 @@ def clicks(users: int, seed: int = 7) -> list[Click]:
 
 
 def batches_of(made: list[Click]) -> list[list[Click]]:
-    """The micro-batches of the stream; the last click is one of its own."""
+    """Return the micro-batches of the stream; the last click has its own."""
     size = -(-len(made) // (BATCHES - 1))
     starts = range(0, len(made) - 1, size)
     return [*(made[start : min(start + size, len(made) - 1)] for start in starts), made[-1:]]
 
 
 def expected(batches: list[list[Click]]) -> tuple[set[tuple[Any, ...]], list[Click]]:
-    """The sessions, as user, beginning, end, clicks, first and last page, and the late clicks."""
+    """Return the sessions (user, start, end, clicks, first and last page) and the late clicks."""
     over: set[tuple[Any, ...]] = set()
     late: list[Click] = []
     is_open: dict[str, list[list[Click]]] = {}
@@ -162,7 +162,7 @@ def _end(group: list[Click]) -> dt.datetime:
 
 
 def _closed(group: list[Click], watermark: dt.datetime) -> bool:
-    """Whether a session takes no more clicks: a millisecond before its end, and the lateness."""
+    """Return whether a session is final: its last millisecond and the lateness are over."""
     last = _end(group) - dt.timedelta(milliseconds=1)
     return last <= watermark - LATENESS if watermark > DAY else False
 
@@ -187,12 +187,12 @@ def write_input(spark: SparkSession, folder: Path, number: int, batch: list[Clic
 
 
 def run(spark: SparkSession, folder: Path) -> None:
-    """Stream the files that there are, and write sessions and late clicks by micro-batch."""
+    """Stream the new files, and write the sessions and late clicks of each micro-batch."""
     source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     stream = source.parquet(f"{folder}/clicks/*")
 
     def writer(name: str) -> Callable[[DataFrame, int], None]:
-        # By batch number: a micro-batch that is repeated writes over what it wrote before.
+        # A micro-batch that is repeated has the same number and overwrites its earlier files.
         return lambda rows, batch: rows.write.mode("overwrite").parquet(
             f"{folder}/{name}/batch={batch}"
         )
@@ -208,7 +208,7 @@ def run(spark: SparkSession, folder: Path) -> None:
 
 
 def final_sessions(spark: SparkSession, folder: Path) -> set[tuple[Any, ...]]:
-    """The last row of each session: one that was mended covers those before it."""
+    """Return the last row of each session; a corrected session covers its earlier rows."""
     columns = ("user", "window_start", "window_end", "clicks", "first", "last", "batch")
     rows = spark.read.parquet(f"{folder}/sessions").select(*columns).collect()
     last: dict[str, list[tuple[Any, ...]]] = {}
@@ -234,7 +234,7 @@ def main(folder: Path, users: int) -> None:
     print(f"{total} clicks: {len(found)} sessions, {dismissed} clicks came too late")
     if (found, dismissed) != (sessions, len(late)):
         sys.exit("the stream and the loop differ")
-    print("as the loop has it")
+    print("the stream and the loop agree")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders enriched with prices that a service tells, many of them asked for at a time.
+"""Orders enriched with prices from a service, with many requests at a time.
 
     python examples/enrich_orders.py local 500
     python examples/enrich_orders.py spark 500
 
-is a job of PyFlink's DataStream API with an asynchronous function.  The service is a small server in
-this process: it takes 20 ms for an answer, and is sometimes busy, so it is asked again.  What each
-customer owes is compared with a plain loop at the end, and the time with that of one question after
-the other.
+runs a job of PyFlink's DataStream API with an asynchronous function.  The service is a small server
+in this process.  It answers after 20 ms, and is sometimes busy, so the job retries.  At the end the
+program compares the amounts that customers owe with a plain loop, and prints how long the job took
+and how long the requests would take one by one.
 
 On Spark it needs Java 17 and `pip install '.[spark]'`.
 """
@@ -36,14 +36,14 @@ SECONDS = 0.02
 BUSY_EVERY = 10
 
 Order = tuple[str, str, int]
-"""A customer, an article, and how many of it."""
+"""A customer, an article, and a quantity."""
 
 
 class Price(AsyncFunction):
     """Asks the service for the price of an order's article.
 
     Args:
-        port: Of the service, on this machine.
+        port: The port of the service on this machine.
     """
 
     def __init__(self, port: int) -> None:
@@ -64,7 +64,7 @@ class Price(AsyncFunction):
 
 @contextmanager
 def service() -> Iterator[int]:
-    """The service, in a thread of its own; gives its port."""
+    """Run the service in its own thread, and give its port."""
     loop, asked = asyncio.new_event_loop(), 0
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -89,7 +89,7 @@ def service() -> Iterator[int]:
 
 
 def made(count: int, seed: int = 7) -> list[Order]:
-    """Orders of ten customers."""
+    """Return random orders of ten customers."""
     random = Random(seed)  # noqa: S311 - not for secrets
     articles = sorted(PRICES)
     return [
@@ -99,11 +99,11 @@ def made(count: int, seed: int = 7) -> list[Order]:
 
 
 def owed(orders: list[Order], port: int, target: str) -> dict[str, int]:
-    """What each customer owes, by a job.
+    """Return the amount that each customer owes, computed by a job.
 
     Args:
-        orders: In any order.
-        port: Of the service.
+        orders: The orders, in any sequence.
+        port: The port of the service.
         target: "local" or "spark".
     """
     settings = {"execution.target": target, "execution.runtime-mode": "BATCH"}
@@ -116,7 +116,7 @@ def owed(orders: list[Order], port: int, target: str) -> dict[str, int]:
 
 
 def owed_by_a_loop(orders: list[Order]) -> dict[str, int]:
-    """The same, without a service."""
+    """Return the same amounts, computed without the service."""
     found: dict[str, int] = {}
     for customer, article, count in orders:
         found[customer] = found.get(customer, 0) + count * PRICES[article]
@@ -124,7 +124,7 @@ def owed_by_a_loop(orders: list[Order]) -> dict[str, int]:
 
 
 def main(target: str, count: int) -> None:
-    """Run the job, and tell what came of it."""
+    """Run the job, and print its results."""
     if target == "spark":
         from sessions import local_session
 
@@ -136,9 +136,9 @@ def main(target: str, count: int) -> None:
         took = time.monotonic() - began
     for customer, total in sorted(found.items()):
         print(customer, total)
-    print(f"{took:.1f} s; one question after the other takes {count * SECONDS:.1f} s")
+    print(f"{took:.1f} s; one request after the other would take {count * SECONDS:.1f} s")
     if found != owed_by_a_loop(orders):
-        sys.exit("a plain loop finds something else")
+        sys.exit("the job and the loop differ")
 
 
 if __name__ == "__main__":

@@ -3,13 +3,13 @@
 
     python examples/fraud_rules.py /tmp/fraud-rules 2000
 
-writes payments of some users and changes of rules into two directories, and runs a stream over both:
-first over one half of the micro-batches, then, after a restart, over the other.  The rules are
-broadcast: every user's payments are checked against all rules of the moment.  At the end the
-alerts are compared with those of a plain loop over the same data.
+writes payments and rule changes into two directories, and runs a stream over both: first over half
+of the micro-batches and then, after a restart, over the rest.  The rules are broadcast, so every
+payment is checked against all current rules.  After each run the program compares the alerts with a
+plain loop.
 
-A rule says how much a user may pay within some minutes.  It comes, changes and goes as a record of
-its own stream; no payment is kept longer than the longest rule asks for.
+A rule limits how much a user may pay within some minutes.  Records of their own stream add, change
+and remove rules.  The job keeps payments only as long as the longest rule needs them.
 
 It needs Java 17 and `pip install '.[spark]'`.
 """
@@ -38,7 +38,7 @@ BATCHES = 6
 
 
 class Check(KeyedBroadcastProcessFunction):
-    """Alerts where what a user has paid within a rule's minutes is above its limit."""
+    """Alerts if a user has paid more than a rule's limit within its minutes."""
 
     def open(self, runtime_context: Any) -> None:
         self.paid = runtime_context.get_map_state(PAID)
@@ -65,14 +65,14 @@ class Check(KeyedBroadcastProcessFunction):
 
 
 class Batch(NamedTuple):
-    """What comes together: rules first, then payments in order of time."""
+    """The input of a micro-batch: rules first, then payments in order of time."""
 
     rules: list[tuple[str, int | None, int | None]]
     payments: list[tuple[str, int, datetime]]
 
 
 def made(payments: int, seed: int = 7) -> list[Batch]:
-    """Payments of ten users over six hours, and rules of which one changes and one goes."""
+    """Return payments of ten users over six hours, and rules that are added, changed, removed."""
     random, start = Random(seed), datetime(2026, 3, 1, 12)  # noqa: S311 - not for secrets
     changes: list[list[Any]] = [
         [("fast", 10, 900), ("much", 120, 4_000)],
@@ -100,7 +100,7 @@ def made(payments: int, seed: int = 7) -> list[Batch]:
 
 
 def expected(batches: list[Batch]) -> list[tuple[Any, ...]]:
-    """The alerts, by a plain loop."""
+    """Return the alerts, found by a plain loop."""
     rules: dict[str, Any] = {}
     paid: list[tuple[str, int, datetime]] = []
     alerts: list[tuple[Any, ...]] = []
@@ -121,7 +121,7 @@ def expected(batches: list[Batch]) -> list[tuple[Any, ...]]:
 
 
 def write(spark: SparkSession, directory: Path, schema: str, rows: list[Any], number: int) -> None:
-    """Add the records of a micro-batch to what a stream reads, a file each."""
+    """Add the records of a micro-batch to the input of a stream, as one file."""
     frame = spark.createDataFrame(rows, schema)
     part = directory.with_name(f"{directory.name}-{number}")
     frame.coalesce(1).write.mode("overwrite").parquet(str(part))
@@ -132,7 +132,7 @@ def write(spark: SparkSession, directory: Path, schema: str, rows: list[Any], nu
 
 
 def alerts(spark: SparkSession, directory: Path) -> DataFrame:
-    """The alerts for the payments in a directory, by the rules in another one."""
+    """Return the alerts for the payments and rules in a directory."""
 
     def stream(name: str, schema: str) -> DataFrame:
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
@@ -147,7 +147,7 @@ def alerts(spark: SparkSession, directory: Path) -> DataFrame:
 
 
 def run(spark: SparkSession, directory: Path) -> list[tuple[Any, ...]]:
-    """Let the stream read what is there; all alerts since its first start."""
+    """Let the stream read the new files, and return all alerts since its first start."""
 
     def keep(output: DataFrame, batch_id: int) -> None:
         output.write.mode("overwrite").parquet(str(directory / "alerts" / str(batch_id)))

@@ -3,11 +3,11 @@
 
     python examples/kafka_sessions.py /tmp/kafka-sessions
 
-starts brokers of its own (librdkafka's mock cluster, in this process), writes clicks of some users
-to the topic `clicks`, and runs a stream over them twice: what is there, then what has come since.
-The second run goes on from the offsets in the checkpoint.
+starts a broker (librdkafka's mock cluster, in this process), writes clicks to the topic `clicks`,
+and runs a stream twice.  The second run continues from the offsets in the checkpoint, and reads the
+clicks that came after the first run.
 
-With brokers of yours, `host:port` as a second argument, both topics have to be there.
+To use your brokers, pass `host:port` as a second argument.  Both topics must exist.
 
 It needs Java 17 and `pip install '.[kafka]'`.
 """
@@ -29,7 +29,7 @@ from pyflinklike.kafka import drop_repeats, register
 from pyflinklike.spark import key_by
 
 FORMAT = "pyflinklike_kafka"  # with Spark's own connector: "kafka"
-PAUSE = 30 * 60 * 1_000  # of half an hour, in ms, ends a session
+PAUSE = 30 * 60 * 1_000  # ms: half an hour without a click ends a session
 SESSION = "user string, first timestamp, last timestamp, clicks long"
 Click = tuple[str, int]
 
@@ -64,7 +64,7 @@ def time_of(milliseconds: int) -> datetime:
 
 
 def sessions(records: DataFrame) -> DataFrame:
-    """The sessions in records of clicks, as records of Kafka."""
+    """Return the sessions of Kafka records with clicks, as Kafka records."""
     click = sql.from_json(sql.col("value").cast("string"), "user string, at timestamp")
     clicks = records.select(click.alias("click")).select("click.*").withWatermark("at", "1 minute")
     found = key_by(clicks, "user").process(Sessions(), SESSION, event_time="at")
@@ -72,7 +72,7 @@ def sessions(records: DataFrame) -> DataFrame:
 
 
 def run(spark: SparkSession, servers: str, checkpoint: Path) -> None:
-    """Let the stream read what is there."""
+    """Let the stream read all new clicks."""
     brokers = {"kafka.bootstrap.servers": servers}
     clicks = (
         spark.readStream.format(FORMAT)
@@ -91,7 +91,7 @@ def run(spark: SparkSession, servers: str, checkpoint: Path) -> None:
 
 
 def found(spark: SparkSession, servers: str) -> list[tuple[str, str, int]]:
-    """User, beginning and number of clicks of all sessions in the topic, without repeats."""
+    """Return user, start and number of clicks of all sessions in the topic, without repeats."""
     records = (
         spark.read.format(FORMAT)
         .options(**{"kafka.bootstrap.servers": servers})
@@ -104,7 +104,7 @@ def found(spark: SparkSession, servers: str) -> list[tuple[str, str, int]]:
 
 
 def write(producer: Producer, clicks: Sequence[Click]) -> None:
-    """Write clicks of users at times in ms."""
+    """Write clicks of users at times in milliseconds."""
     for user, at in clicks:
         value = json.dumps({"user": user, "at": time_of(at).isoformat()})
         producer.produce("clicks", value, user)
@@ -112,7 +112,7 @@ def write(producer: Producer, clicks: Sequence[Click]) -> None:
 
 
 def brokers_of(arguments: Sequence[str]) -> Producer:
-    """A producer for the brokers that are named, or for some that live as long as it."""
+    """Return a producer for your brokers, or for a mock one that lives as long as the producer."""
     if len(arguments) > 1:
         return Producer({"bootstrap.servers": arguments[1]})
     return Producer({"bootstrap.servers": "mine", "test.mock.num.brokers": 1, "log_level": 0})

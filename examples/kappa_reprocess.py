@@ -3,15 +3,15 @@
 
     python examples/kappa_reprocess.py /tmp/kappa
 
-1. A stream sums what customers spend into the view `spending-1`, which is served.  It has a
-   fault: refunds are ignored.
-2. The corrected function, which differs in one argument, runs over the whole log as a batch,
-   into the view `spending-2`, and writes its state as a savepoint.  Both versions are compared.
-3. A switch serves the new version instead of the old one.
-4. A stream with the corrected function and a checkpoint of its own begins with that savepoint and
-   with the first event that the batch has not read.  It keeps the view up to date.
+1. A stream sums the spending of each customer into the view `spending-1`, which is served.  The
+   function has a bug: it ignores refunds.
+2. The corrected function differs in one argument.  It processes the whole log as a batch into the
+   view `spending-2`, and writes its state as a savepoint.  The program compares both views.
+3. A switch serves the new view instead of the old one.
+4. A stream with the corrected function and its own checkpoint starts from that savepoint, at the
+   first event that the batch did not read.  It keeps the new view up to date.
 
-At any time `rollback` would serve the old version again, as its stream left it.
+At any time `rollback` would serve the old view again, as its stream left it.
 
 It needs Java 17 and `pip install '.[spark]'`.
 """
@@ -38,7 +38,7 @@ SPENDING = "customer string, events long, spent long"
 
 
 class Spending(KeyedProcessFunction):
-    """What each customer has spent so far, after so many events.
+    """Sums the spending of each customer, and counts the events.
 
     Args:
         with_refunds: Whether negative amounts count.
@@ -61,7 +61,7 @@ class Spending(KeyedProcessFunction):
 
 
 def spending(events: DataFrame, *, with_refunds: bool, **savepoint: Any) -> DataFrame:
-    """The function over events, batch or stream."""
+    """Apply the function to events, as a batch or a stream."""
     function = Spending(with_refunds)
     return key_by(events, "customer").process(
         function, SPENDING, event_time="at", max_parallelism=4, **savepoint
@@ -69,7 +69,7 @@ def spending(events: DataFrame, *, with_refunds: bool, **savepoint: Any) -> Data
 
 
 def write_log(directory: Path, number: int, events: int) -> None:
-    """Append a file to the log: every tenth event is a refund."""
+    """Append a file to the log; every tenth event is a refund."""
     choice = random.Random(number)  # noqa: S311 - drawn to a seed
     begin = dt.datetime(2024, 3, 1, tzinfo=dt.timezone.utc) + dt.timedelta(days=number)
     directory.mkdir(parents=True, exist_ok=True)
@@ -89,21 +89,21 @@ def write_log(directory: Path, number: int, events: int) -> None:
 
 
 def open_version(directory: Path, version: int) -> MaterializedView:
-    """The view of a version of the job; a row that is older than the one there is dropped."""
+    """Return the view of a version of the job; it drops rows older than its own."""
     return MaterializedView(
         f"spending-{version}", key="customer", order_by="events", path=directory / "views"
     )
 
 
 def stream_into(view: MaterializedView, result: DataFrame) -> None:
-    """Have a stream process what is new in the log; its checkpoint is beside the view's file."""
+    """Stream the new events of the log into a view; the checkpoint is beside its file."""
     writer = result.writeStream.foreachBatch(view.foreach_batch).trigger(availableNow=True)
     checkpoint = view.path.with_suffix(".checkpoint")
     writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
 
 
 def differences(old: MaterializedView, new: MaterializedView) -> list[tuple[str, int, int]]:
-    """Customers for whom two versions differ, and what each says."""
+    """Return the customers for whom two views differ, with both sums."""
     before = {row.customer: row.spent for row in old.query(allow_scan=True)}
     after = {row.customer: row.spent for row in new.query(allow_scan=True)}
     return [
@@ -114,7 +114,7 @@ def differences(old: MaterializedView, new: MaterializedView) -> list[tuple[str,
 
 
 def run(spark: SparkSession, directory: Path, events: int) -> ServingView:
-    """All four steps; what is served in the end."""
+    """Run all four steps, and return the views that are served at the end."""
     log, savepoint = directory / "log", directory / "spending-2.savepoint"
     write_log(log, 0, events)
     stream = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1).json(str(log))
@@ -128,7 +128,7 @@ def run(spark: SparkSession, directory: Path, events: int) -> ServingView:
     options = {"maxFilesPerTrigger": "1"}
     history = history_of(spark, format="json", schema=EVENTS, path=str(log), options=options)
     reprocessed = spending(history.batch(), with_refunds=True, savepoint_to=savepoint)
-    # The stream's micro-batch 0 has no rows, since Spark finds the files of the batch in it.
+    # The stream's micro-batch 0 has no rows, so number 0 is free for this batch.
     second.foreach_batch(reprocessed, 0)
     changed = differences(first, second)
     print(f"different: {len(changed)} of {len(second)}, for example {changed[0]}")

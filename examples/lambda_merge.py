@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lambda: a batch view up to a cut-off, a speed view since, and both served as one.
+"""Lambda: a batch view up to a cut-off, a speed view after it, and both served as one.
 
     python examples/lambda_merge.py /tmp/lambda
 
-Page views are counted.  The log is never changed, only appended to.  A run of the batch layer
-with a cut-off T takes the events before T, the speed layer those at or after T: each event is
-in one layer (`layers`), and the sum is served.
+The job counts page views.  The log only grows.  For a cut-off T, the batch layer counts the events
+before T and the speed layer counts the events at or after T.  So each event is in one layer
+(`layers`), and the program serves the sum.
 
-1. The batch layer runs for the first day; the speed layer counts the second as it comes.
-2. Views of the first day come late.  The batch has missed them, and the speed layer leaves them
-   out: they are not served yet.
-3. The batch layer runs again with the cut-off a day later, and counts the late ones.  Its view
-   and a speed view from that cut-off on are served from then on; the former pair is kept for
-   `rollback`.
+1. The batch layer counts the first day; the speed layer counts the second as it comes.
+2. Page views of the first day come late.  The batch has missed them and the speed layer leaves
+   them out, so they are not served yet.
+3. The batch layer runs again with a cut-off one day later, and counts the late page views.  Its
+   view and a new speed view replace the old pair, which stays for `rollback`.
 
 It needs Java 17 and `pip install '.[spark]'`.
 """
@@ -53,30 +52,30 @@ class PageViews(KeyedProcessFunction):
 
 
 def page_views(events: DataFrame) -> DataFrame:
-    """The function over events, batch or stream: both layers run the same."""
+    """Apply the function to events, as a batch or a stream; both layers use it."""
     return key_by(events, "page").process(
         PageViews(), "page string, views long", event_time="at", max_parallelism=4
     )
 
 
 def layers(events: DataFrame, cut_off: dt.datetime) -> tuple[DataFrame, DataFrame]:
-    """The events of the batch layer and those of the speed layer.
+    """Split events into the batch layer's and the speed layer's.
 
-    One without a time is the batch layer's: a null must not fall between the two.
+    Events without a time go to the batch layer, so that none is lost.
     """
     is_recent = F.coalesce(F.col("at") >= F.lit(cut_off), F.lit(False))
     return events.where(~is_recent), events.where(is_recent)
 
 
 def merged(batch: Any, speed: Any) -> Any:
-    """The row that is served: the views of both layers."""
+    """Return the row to serve: the sum of both layers."""
     return batch._replace(views=batch.views + speed.views)
 
 
 def open_layers(
     spark: SparkSession, directory: Path, cut_off: dt.datetime
 ) -> tuple[MaterializedView, MaterializedView]:
-    """Run the batch layer for a cut-off, and have the speed layer begin there."""
+    """Run the batch layer up to a cut-off, and start the speed layer there."""
     name = f"{cut_off:%Y-%m-%d}"
     batch, speed = (
         MaterializedView(f"{layer}-{name}", key="page", path=directory / "views")
@@ -91,7 +90,7 @@ def open_layers(
 def catch_up(
     spark: SparkSession, directory: Path, speed: MaterializedView, cut_off: dt.datetime
 ) -> None:
-    """Have the speed layer process what is new in the log; its checkpoint is its own."""
+    """Let the speed layer process the new events of the log."""
     stream = spark.readStream.schema(EVENTS).json(str(directory / "log"))
     counted = page_views(layers(stream, cut_off)[1])
     writer = counted.writeStream.foreachBatch(speed.foreach_batch).trigger(availableNow=True)
@@ -113,7 +112,7 @@ def append(directory: Path, events: Sequence[tuple[int, str, dt.datetime | None]
 
 
 def day_of_views(first_id: int, day: int, count: int) -> list[tuple[int, str, dt.datetime | None]]:
-    """Views at uniform times of a day; the first at its very beginning."""
+    """Return page views at uniform times of a day; the first is at midnight."""
     choice = random.Random(first_id)  # noqa: S311 - drawn to a seed
     times = [0.0, *(choice.uniform(0, 86_400) for _ in range(count - 1))]
     return [
@@ -134,10 +133,10 @@ def main(arguments: Sequence[str]) -> None:
     serving = ServingView(batch, speed, merge=merged)
     show("two days", serving)
 
-    append(directory, day_of_views(20_000, 0, 100))  # of the first day: late
+    append(directory, day_of_views(20_000, 0, 100))  # of the first day, so late
     append(directory, day_of_views(30_000, 2, 1_000))
     catch_up(spark, directory, speed, BEGIN + DAY)
-    show("a third, and 100 late ones that are missing", serving)
+    show("a third day; 100 late views are not counted yet", serving)
 
     serving.swap(*open_layers(spark, directory, BEGIN + 2 * DAY))
     show("after the next run of the batch layer", serving)

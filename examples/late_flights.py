@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real flights, streamed by day: one query, a Parquet directory for each of its outputs.
+"""Real flights, streamed by day: one query with two outputs, a Parquet directory for each.
 
     python examples/late_flights.py /tmp/late-flights 14
 
 streams the first 14 days of 2013 and writes under /tmp/late-flights
 
-    alerts/    every third flight running that an aircraft was late
-    silences/  every aircraft that had no flight for seven days
+    alerts/    an aircraft was late on three flights in a row
+    silences/  an aircraft had no flight for seven days
     state/     the query's checkpoint, with the state of every aircraft
 
-Run it again with 28: it goes on with day 15, and an aircraft that was late twice
-by then needs one late flight more.  The function is in
-`demo/flights.py`; `scripts/demo` shows more.
+Run it again with 28, and it continues with day 15.  An aircraft whose last two flights were late
+then needs one more late flight for an alert.  The function is in `demo/flights.py`; `scripts/demo`
+shows more.
 
 It needs Java 17 and `pip install '.[demo]'`.
 """
@@ -35,7 +35,7 @@ from sessions import local_session
 
 from pyflinklike.spark import foreach_batch_output, key_by
 
-# The workers of Spark do not have this folder on their path.
+# Spark's workers do not have this folder on their path.
 cloudpickle.register_pickle_by_value(sys.modules[LateAircraft.__module__])  # type: ignore[no-untyped-call]
 
 
@@ -55,10 +55,10 @@ def main(arguments: Sequence[str]) -> None:
         output_type=ALERT_TYPE,
         event_time="scheduled",
         side_outputs=[SILENT],
-        max_parallelism=8,  # key groups; micro-batches are small here
+        max_parallelism=8,  # few key groups, because micro-batches are small
     )
 
-    # A batch that is repeated after a failure overwrites what it wrote before.
+    # If a micro-batch is repeated after a failure, it overwrites its earlier files.
     def write_alerts(batch: DataFrame, batch_id: int) -> None:
         batch.write.mode("overwrite").parquet(str(directory / "alerts" / f"batch={batch_id}"))
 

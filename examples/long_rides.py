@@ -4,9 +4,9 @@
     python examples/long_rides.py /tmp/long-rides 600
 
 writes starts and ends of rides into two directories, and runs a stream over both, in two runs with
-a restart between them.  A ride of which no end has come two hours after its start is told of while
-it still lasts, by a timer; the timer waits until both streams have come so far.  An end that comes
-before its start waits for it.  At the end the result is compared with a plain loop.
+a restart between them.  If no end has come two hours after a start, a timer reports the ride while
+it still lasts.  The timer fires when both streams have reached that time.  If an end comes before
+its start, it waits in state.  At the end the program compares the result with a plain loop.
 
 It needs Java 17 and `pip install '.[spark]'`.
 """
@@ -33,7 +33,7 @@ BATCHES = 6
 
 
 class LongRides(KeyedCoProcessFunction):
-    """Tells once of each ride that lasts longer than the limit."""
+    """Reports each ride once if it lasts longer than the limit."""
 
     def open(self, runtime_context: Any) -> None:
         start = Types.TUPLE([Types.LONG(), Types.STRING()])
@@ -54,7 +54,7 @@ class LongRides(KeyedCoProcessFunction):
     def process_element2(self, value: Any, ctx: Any) -> Iterator[Any]:
         start = self.start.value()
         if start is None:
-            # Its start comes later, or it was told of already.
+            # The start comes later, or the timer has already reported the ride.
             self.end.update(ctx.timestamp())
             ctx.timer_service().register_event_time_timer(ctx.timestamp() + 1)
             return
@@ -70,12 +70,12 @@ class LongRides(KeyedCoProcessFunction):
             yield ctx.get_current_key(), start[1]
             self.start.clear()
         elif start is None:
-            # Both streams are past the end: a start can only have been before it.
+            # Both streams are past the end, so no start can come for it.
             self.end.clear()
 
 
 def made(rides: int, seed: int = 11) -> list[tuple[list[Any], list[Any]]]:
-    """Starts and ends of rides in micro-batches of an hour; some rides never end."""
+    """Return starts and ends of rides in micro-batches of an hour; some rides never end."""
     random, begin = Random(seed), datetime(2026, 3, 1, 6)  # noqa: S311 - not for secrets
     batches: list[tuple[list[Any], list[Any]]] = [([], []) for _ in range(BATCHES)]
     for ride in range(rides):
@@ -84,10 +84,10 @@ def made(rides: int, seed: int = 11) -> list[tuple[list[Any], list[Any]]]:
         batches[_hour(start - begin)][0].append((ride, taxi, start))
         end = start + timedelta(minutes=random.choice([5, 30, 119, 120, 121, 150]))
         if random.random() < 0.9:
-            # Some ends are told of an hour early, so before their starts.
+            # Some ends arrive an hour early, some of them before their starts.
             hour = max(0, _hour(end - begin) - (random.random() < 0.2))
             batches[hour][1].append((ride, random.randrange(1, 5), end))
-    # Both streams go on, so that every timer of the rides fires.
+    # A last record in both streams makes every timer of the rides fire.
     last = begin + timedelta(hours=BATCHES + 4)
     batches[-1][0].append((-1, "taxi", last))
     batches[-1][1].append((-1, 1, last))
@@ -99,7 +99,7 @@ def _hour(since: timedelta) -> int:
 
 
 def expected(batches: list[tuple[list[Any], list[Any]]]) -> list[tuple[int, str]]:
-    """The long rides, by a plain loop."""
+    """Return the long rides, found by a plain loop."""
     ends = {ride: end for _, each in batches for ride, _, end in each}
     starts = [each for some, _ in batches for each in some]
     return sorted(
@@ -110,13 +110,13 @@ def expected(batches: list[tuple[list[Any], list[Any]]]) -> list[tuple[int, str]
 
 
 def long_rides(spark: SparkSession, directory: Path) -> DataFrame:
-    """The long rides of the starts and ends in two directories."""
+    """Return the long rides for the starts and ends in a directory."""
 
     def stream(name: str, schema: str) -> DataFrame:
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         return reader.parquet(str(directory / name))
 
-    # An end may be an hour ahead of its start: as late as that a start may come.
+    # An end may come an hour before its start, so a start may be an hour late.
     starts = stream("starts", STARTS).withWatermark("start", "1 hour")
     ends = stream("ends", ENDS).withWatermark("end", "1 hour")
     connected = connect(starts, ends).key_by("ride", "ride_id")
@@ -124,7 +124,7 @@ def long_rides(spark: SparkSession, directory: Path) -> DataFrame:
 
 
 def run(spark: SparkSession, directory: Path) -> list[tuple[Any, ...]]:
-    """Let the stream read what is there; all long rides since its first start."""
+    """Let the stream read the new files, and return all long rides since its first start."""
 
     def keep(output: DataFrame, batch_id: int) -> None:
         output.write.mode("overwrite").parquet(str(directory / "long" / str(batch_id)))

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From PostgreSQL's logical decoding to Debezium's records, as Debezium's own connector does it.
+"""Turns PostgreSQL's logical decoding into Debezium's records, as Debezium's connector does.
 
-`Capture` creates a replication slot with the plugin `pgoutput` (which every PostgreSQL has, and
-which Debezium uses) and asks it for the changes over SQL.  What it makes of them:
+`Capture` creates a replication slot with the plugin `pgoutput`, which every PostgreSQL has and
+Debezium uses.  It reads the changes over SQL and writes records:
 
-* a snapshot of the table as `r` records, then every committed change as `c`, `u` or `d`;
-* a changed primary key as a delete, a tombstone and a create;
-* a tombstone after each delete;
-* the placeholder for a large column that an update left alone, whose value is not in the log;
-* `lsn` and `sequence` (the last commit, the change) in the `source` block;
-* records at least once: a connector that restarts repeats what it had not acknowledged.
+* a snapshot of the table as `r` records, then every committed change as `c`, `u` or `d`
+* a tombstone after each delete
+* a delete, a tombstone and a create for a changed primary key
+* a placeholder for a large column that an update did not change, because the log has no value
+* `lsn` and `sequence` (the last commit, the change) in the `source` block
+* records at least once: a connector that restarts repeats unacknowledged records
 
-The protocol is that of "Logical Replication Message Formats" in PostgreSQL's manual, version 1.
+PostgreSQL's manual describes the protocol, version 1, in "Logical Replication Message Formats".
 """
 
 import json
@@ -31,7 +31,7 @@ PARTITIONS = 2
 
 _TO_2000_MS = 946_684_800_000
 _UNCHANGED = object()
-# By the OID of the type; all others are text, as is numeric with decimal.handling.mode=string.
+# By the OID of the type.  Other types are text; numeric too (decimal.handling.mode=string).
 _CONVERT: dict[int, Callable[[str], Any]] = {
     16: lambda text: text == "t",
     20: int,
@@ -56,10 +56,10 @@ class Capture:
     """Captures the changes of one table into files.
 
     Args:
-        session: A connection of its own.
-        table: In the schema `public`.
+        session: A connection for the capture alone.
+        table: A table in the schema `public`.
         key: The columns of its primary key.
-        directory: Where the files go, each of which is a batch of records as JSON lines.
+        directory: The directory for the files; each file has a batch of records as JSON lines.
     """
 
     def __init__(self, session: Session, table: str, key: Sequence[str], directory: Path) -> None:
@@ -90,10 +90,10 @@ class Capture:
         self._session.__exit__(kind, error, trace)
 
     def snapshot(self) -> int:
-        """Write the rows there are, at the position from which changes are streamed.
+        """Write the current rows, with the log position from which changes follow.
 
         Returns:
-            How many records it is.
+            The number of records.
         """
         at = int(self._session.run("SELECT (extract(epoch FROM now()) * 1000)::bigint")[0])
         records = []
@@ -108,12 +108,12 @@ class Capture:
         return len(records)
 
     def changes(self) -> int:
-        """Write what was committed since the last call.
+        """Write the changes committed since the last call.
 
-        The records of the call before are repeated, as after a restart.
+        It also repeats the records of the last call, as a connector does after a restart.
 
         Returns:
-            How many records are new.
+            The number of new records.
         """
         query = (
             "SELECT lsn, xid, encode(data, 'hex') FROM pg_logical_slot_get_binary_changes("
@@ -148,7 +148,7 @@ class Capture:
     def _change(
         self, kind: str, reader: "_Reader", relation: Relation, source: dict[str, Any]
     ) -> Iterator[tuple[str | None, str | None]]:
-        """The records of a change of a row."""
+        """Yield the records for a change of a row."""
         before = after = None
         part = reader.character()
         if part in "KO":
@@ -157,7 +157,7 @@ class Capture:
         if part == "N":
             after = reader.row(relation, before)
         new = self._key_of(after)
-        # The log has the old key only if it is another one, or the whole row before.
+        # If the log has neither the old row nor the old key, the key did not change.
         old = new if before is None else self._key_of(before)
         if kind == "I":
             yield _record(new, "c", None, after, source)
@@ -196,7 +196,7 @@ class Capture:
             place = {"partition": partition, "offset": self._offsets[partition]}
             self._offsets[partition] += 1
             lines.append(json.dumps({"key": key, "value": value, **place}) + "\n")
-        # A stream must not see a file that is half written.
+        # The stream must not see half a file.
         half = self._directory / f"_{self._files:04}.json"
         half.write_text("".join(lines))
         half.rename(self._directory / f"{self._files:04}.json")
@@ -270,11 +270,11 @@ class _Reader:
         return oid, Relation(schema, table, columns, types)
 
     def row(self, relation: Relation, before: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The values of a row.
+        """Return the values of a row.
 
         Args:
-            relation: Its table.
-            before: The row before, whose large values are those that an update left alone.
+            relation: The table of the row.
+            before: The old row; it has the large values that an update did not change.
         """
         values: dict[str, Any] = {}
         self.skip(2)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of PostgreSQL, its changes, and a view that a Spark stream keeps equal to it.
+"""A PostgreSQL table, its changes, and a view that a Spark stream keeps equal to the table.
 
     python examples/postgres_cdc.py /tmp/postgres-cdc 3
 
-starts a PostgreSQL of its own on 127.0.0.1 and a stream, and then three times over: changes
-the table `items` by SQL, captures the changes by logical decoding into Debezium's records, waits
-for the stream, and compares the view with the table, row by row.  On the way:
+starts its own PostgreSQL on 127.0.0.1 and a stream.  Then, three times, it changes the table
+`items` by SQL, captures the changes by logical decoding as Debezium's records, waits for the
+stream, and compares the view with the table, row by row:
 
     the table --pgoutput--> JSON files --decode_debezium--> UpsertFunction --> MaterializedView
 
-* The table has 40 rows before anything is captured, which a snapshot reads.
-* Transactions insert, update, delete and change primary keys; some roll back; two overlap,
-  so that the log has their changes in another order than that of their commits.
-* `body` is too large for the row, and most updates do not touch it: then it is not in the log,
-  and the upsert takes it from the row that it knows.
+* A snapshot reads the 40 rows that the table has at first.
+* Transactions insert, update, delete and change primary keys.  Some roll back.  Two overlap, so the
+  log has their changes in a different order from their commits.
+* `body` is stored outside the row.  If an update does not change it, it is not in the log, and the
+  upsert takes it from the old row in state.
 * Records come twice, as from a connector that restarts.
 
 It needs Java 17, `apt install postgresql`, and `pip install '.[spark]'`.
@@ -59,7 +59,7 @@ CHANGE = f"key bigint, op string, value struct<{ROW}>, diff int, error string"
 
 
 def items(records: DataFrame) -> DataFrame:
-    """The changes of the rows of `items`, of records that are a stream or a batch."""
+    """Return the changes of the rows of `items`, for a stream or a batch of records."""
     events = decode_debezium(records, schema=ROW)
     upsert = UpsertFunction(value="after", order_key="order_key", value_type=ROW_TYPE)
     return key_by(events, "key").process(upsert, CHANGE, max_parallelism=4)
@@ -69,7 +69,7 @@ def items(records: DataFrame) -> DataFrame:
 def streaming(
     spark: SparkSession, directory: Path, view: MaterializedView
 ) -> Iterator[StreamingQuery]:
-    """A stream from the captured files to the view, until the block ends."""
+    """Stream the captured files into the view until the block ends."""
     reader = spark.readStream.schema(RECORD).option("maxFilesPerTrigger", 2)
     query = (
         items(reader.json(str(directory / "captured")))
@@ -84,7 +84,7 @@ def streaming(
 
 
 def differences(view: MaterializedView, expected: dict[int, dict[str, Any]]) -> list[str]:
-    """What is not the same in the view and in the table; nothing, if all is well."""
+    """List the differences between the view and the table."""
     found = view.get_many(expected)
     wrong = [
         f"row {key}: {found.get(key)!r} instead of {row!r}"
@@ -96,7 +96,7 @@ def differences(view: MaterializedView, expected: dict[int, dict[str, Any]]) -> 
 
 
 def run(spark: SparkSession, directory: Path, rounds: int, seed: int = 5) -> Iterator[str]:
-    """Run the example; tells what was done, and raises if the view is not the table."""
+    """Run the example, and yield a line for each step; raise if view and table differ."""
     choice = random.Random(seed)  # noqa: S311 - drawn to a seed
     with (
         Server() as server,
@@ -122,9 +122,7 @@ def run(spark: SparkSession, directory: Path, rounds: int, seed: int = 5) -> Ite
 
 def main(arguments: Sequence[str]) -> None:
     if binaries() is None:
-        sys.exit(
-            "There is no PostgreSQL here, so there is nothing to capture: apt install postgresql"
-        )
+        sys.exit("This example needs a PostgreSQL server, and found none: apt install postgresql")
     directory, rounds = Path(arguments[0]), int(arguments[1])
     directory.mkdir(parents=True)
     for line in run(local_session("PostgreSQL to a view"), directory, rounds):

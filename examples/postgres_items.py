@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table `items`, and random transactions that change it.
 
-`body` is stored out of line.  An update that leaves it alone does not log it, so one that
-changes the key as well leaves a reader with a new key and no row to take the body from.
-Hence `move` writes the body again, unless the table logs whole rows (REPLICA IDENTITY FULL).
+`body` is stored outside the row.  If an update does not change it, the log does not have it.  If
+the update also changes the key, a reader has a new key and no old row to take the body from.  So
+`move` writes the body again, unless the table logs whole rows (REPLICA IDENTITY FULL).
 """
 
 import datetime as dt
@@ -32,8 +32,8 @@ def fill(session: Session, rows: int, *, full: bool = False) -> None:
 
     Args:
         session: A connection.
-        rows: How many.
-        full: Whether a change logs the whole row before it, or just its key.
+        rows: The number of rows.
+        full: Whether a change logs the whole old row, or only its key.
     """
     session.run(TABLE)
     if full:
@@ -47,13 +47,13 @@ def fill(session: Session, rows: int, *, full: bool = False) -> None:
 def work(
     one: Session, other: Session, choice: random.Random, transactions: int, *, full: bool = False
 ) -> None:
-    """Change the table by random transactions, and by two that overlap."""
+    """Change the table with random transactions, and two that overlap."""
     for _ in range(transactions):
         one.run("BEGIN")
         for _ in range(choice.randint(1, 6)):
             one.run(statement(choice, full=full))
         one.run(choice.choice(["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"]))
-    # The first to begin is the last to commit, and goes on with a row that the other one made.
+    # The first to begin is the last to commit; it also changes a row that the other inserted.
     one.run("BEGIN")
     one.run("INSERT INTO items (id, name) VALUES (500, 'from one') ON CONFLICT (id) DO NOTHING")
     other.run("BEGIN")
@@ -65,7 +65,7 @@ def work(
 
 
 def statement(choice: random.Random, *, full: bool = False) -> str:
-    """One statement, of a row that may or may not be there."""
+    """Return a random statement; its row may not exist."""
     number, free = choice.randint(1, 60), choice.randint(61, 90)
     insert = (
         f"INSERT INTO items (id, name, price, body) VALUES ({number}, 'new', {number}.05, "
@@ -93,7 +93,7 @@ def statement(choice: random.Random, *, full: bool = False) -> str:
 
 
 def table(session: Session) -> dict[int, dict[str, Any]]:
-    """The rows of the table by their key, in Python's types."""
+    """Return the rows of the table by their key, with Python's types."""
     rows = {}
     time = """to_char(changed, 'YYYY-MM-DD"T"HH24:MI:SS.US')"""
     query = f"SELECT to_jsonb(items) || jsonb_build_object('changed', {time}) FROM items"

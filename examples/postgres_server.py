@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PostgreSQL of one's own: made in a directory, on loopback, gone when it is closed.
+"""A temporary PostgreSQL server on 127.0.0.1.
 
-`Server` makes a cluster with Debian's binaries and starts it with `wal_level=logical` on a free
-port of 127.0.0.1, with a random password.  `initdb` refuses to be root, so
-root runs it as the user `postgres`.  `Session` is a `psql` that stays open, so that several
-transactions can be open at a time.
+`Server` makes a cluster in a temporary directory and starts it with `wal_level=logical`, on a free
+port and with a random password.  `initdb` refuses to run as root, so root runs it as the user
+`postgres`.  `Session` keeps a `psql` open, so several transactions can be open at a time.
 """
 
 import os
@@ -20,7 +19,7 @@ _MARK = "-- done --"
 
 
 def binaries() -> Path | None:
-    """The directory with `initdb`, of the newest version; None where there is no PostgreSQL."""
+    """Return the directory of the newest `initdb`, or None if there is no PostgreSQL."""
     if shutil.which("psql") is None:
         return None
     found = shutil.which("initdb")
@@ -36,7 +35,7 @@ class Server:
     """A running PostgreSQL; a context manager.
 
     Args:
-        fsync: Whether what it commits outlives a crash of the machine.
+        fsync: Whether commits survive a crash of the machine.
     """
 
     def __init__(self, *, fsync: bool = False) -> None:
@@ -47,7 +46,7 @@ class Server:
             raise FileNotFoundError(msg)
         self._binaries = found
         self._user = "postgres" if os.geteuid() == 0 else None
-        # Not below a directory of root's: the server's user has to get there.
+        # The server's user must be able to enter it, so it is not below a directory of root's.
         self._directory = Path(tempfile.mkdtemp(prefix="pyflinklike-postgres-"))
         self._password = secrets.token_hex(16)
         self._port = _free_port()
@@ -88,13 +87,13 @@ class Server:
         self._run("pg_ctl", "-D", data, "-l", log, "-w", "-o", flags, "start")
 
     def close(self) -> None:
-        """Stop the server and delete all it had."""
+        """Stop the server and delete its files."""
         if (self._directory / "data" / "postmaster.pid").exists():
             self._run("pg_ctl", "-D", self._directory / "data", "-m", "immediate", "stop")
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _run(self, program: str, *arguments: object) -> None:
-        # To a file: the server inherits what pg_ctl writes to, and a pipe would never end.
+        # The server inherits pg_ctl's output.  A pipe would never end, so this is a file.
         with (self._directory / "output").open("w+") as output:
             done = subprocess.run(  # noqa: S603 - the cluster's own programs
                 [str(self._binaries / program), *map(str, arguments)],
@@ -113,13 +112,13 @@ class Server:
 
     @property
     def conninfo(self) -> str:
-        """Where it is and how to get in, for libpq."""
+        """The connection string for libpq."""
         return (
             f"host=127.0.0.1 port={self._port} user=cdc password={self._password} dbname=postgres"
         )
 
     def session(self) -> "Session":
-        """A connection."""
+        """Open a connection."""
         environment = {
             **os.environ,
             "PGPASSWORD": self._password,
@@ -133,7 +132,7 @@ class Server:
 
 
 class Session:
-    """A connection, in the hands of `psql`; a context manager."""
+    """A connection that runs `psql`; a context manager."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._psql = subprocess.Popen(
@@ -161,7 +160,7 @@ class Session:
         self._psql.stdout.close()
 
     def run(self, sql: str) -> list[str]:
-        """Execute statements; the lines of their results, columns separated by `|`."""
+        """Execute statements, and return the result lines, with columns separated by `|`."""
         assert self._psql.stdin is not None
         assert self._psql.stdout is not None
         self._psql.stdin.write(f"{sql.rstrip().rstrip(';')};\n\\echo {_MARK}\n")

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hottest sensors of every hour, by two keyed functions behind each other.
+"""The hottest sensors of every hour, with two chained keyed functions.
 
     python examples/sensor_top.py /tmp/sensor-top 20000
 
-writes 20,000 readings of 40 sensors over a day as files under /tmp/sensor-top, in the order in
-which they arrive: up to ten minutes late.  Then it asks for the three hottest sensors of each hour
+writes a day of 20,000 readings from 40 sensors as files under /tmp/sensor-top.  Readings arrive up
+to ten minutes late.  The program finds the three hottest sensors of each hour in three ways:
 
-    as a stream, a file to a micro-batch, stopped after half of the files and started again;
-    in the end the stream is ended, and the last hour is given out
-    as a batch, with the same functions
-    by Spark's own SQL on all readings
+    a stream that stops and restarts after every file; ending its input emits the last hour
+    a batch with the same functions
+    Spark SQL on all readings
 
-and says whether all three agree.
+Then it checks that all three agree.
 
-`HourlyMean` is keyed by sensor.  When the watermark has passed an hour, a timer gives out the mean
-of each sensor.  `Hottest` is keyed by the hour, collects the means and sorts them by a timer of the
-same time.  That works because what the first emits while the watermark moves reaches the second
-before the watermark does: when its timer fires, all means of the hour are there, and none is late.
+`HourlyMean` is keyed by sensor.  When the watermark passes the end of an hour, a timer emits the
+mean of each sensor.  `Hottest` is keyed by hour, collects the means, and sorts them in a timer of
+the same time.  This works because the means reach `Hottest` before the watermark does: when its
+timer fires, it has all means of the hour, and none is late.
 
 It needs Java 17 and `pip install '.[spark]'`.
 """
@@ -55,7 +54,7 @@ Ranking = set[tuple[dt.datetime, int, str, float]]
 
 
 def write_readings(directory: Path, readings: int, files: int, seed: int = 7) -> list[Path]:
-    """Write the readings in the order in which they arrive; the files."""
+    """Write the readings in the order of their arrival, and return the files."""
     rows = sorted(draw(readings, random.Random(seed)))  # noqa: S311 - drawn to a seed
     size = -(-readings // files)
     written = []
@@ -69,7 +68,7 @@ def write_readings(directory: Path, readings: int, files: int, seed: int = 7) ->
 
 
 def draw(readings: int, choice: random.Random) -> Iterator[tuple[float, str, dt.datetime, int]]:
-    """When a reading arrives, its sensor, its time, and tenths of a degree."""
+    """Yield the arrival of each reading, its sensor, its time, and tenths of a degree."""
     begin = dt.datetime(2024, 7, 1, tzinfo=dt.timezone.utc)
     warmth = [choice.gauss(200, 30) for _ in range(SENSORS)]
     for _ in range(readings):
@@ -84,7 +83,7 @@ def draw(readings: int, choice: random.Random) -> Iterator[tuple[float, str, dt.
 
 
 class HourlyMean(KeyedProcessFunction):
-    """The mean of a sensor's readings by the hour, when the hour is over."""
+    """Emits the mean of a sensor's readings when an hour is over."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         pair = Types.TUPLE([Types.LONG(), Types.LONG()])
@@ -95,7 +94,7 @@ class HourlyMean(KeyedProcessFunction):
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
         at = ctx.timestamp()
-        assert at is not None  # process(event_time=...) gives every reading one
+        assert at is not None  # process(event_time=...) gives every reading a time
         hour = at // HOUR * HOUR
         last = hour + HOUR - 1
         if last <= ctx.timer_service().current_watermark():
@@ -113,10 +112,10 @@ class HourlyMean(KeyedProcessFunction):
 
 
 class Hottest(KeyedProcessFunction):
-    """The sensors with the greatest means of an hour.
+    """Emits the sensors with the highest means of an hour.
 
     Args:
-        places: How many of them.
+        places: The number of sensors.
     """
 
     def __init__(self, places: int) -> None:
@@ -130,7 +129,7 @@ class Hottest(KeyedProcessFunction):
         self.means.add((value.mean, value.sensor))
         at = ctx.timestamp()
         assert at is not None
-        # All means of an hour have this time, and come before its watermark.
+        # All means of an hour have this time, and come before the watermark reaches it.
         ctx.timer_service().register_event_time_timer(at)
 
     def on_timer(self, timestamp: int, _: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
@@ -145,7 +144,7 @@ def instant(milliseconds: int) -> dt.datetime:
 
 
 def hottest(readings: DataFrame, places: int = 3) -> DataFrame:
-    """The hottest sensors of each hour, of a stream or a batch of readings."""
+    """Return the hottest sensors of each hour, for a stream or a batch of readings."""
     means = key_by(readings, "sensor").process(
         HourlyMean(), MEAN, event_time="at", max_parallelism=4
     )
@@ -155,7 +154,7 @@ def hottest(readings: DataFrame, places: int = 3) -> DataFrame:
 
 
 def by_sql(readings: DataFrame, places: int = 3) -> DataFrame:
-    """The same of a batch, by Spark's own aggregation and ranking."""
+    """Return the same for a batch, with Spark's own aggregation and ranking."""
     means = readings.groupBy(F.date_trunc("hour", "at").alias("hour"), "sensor").agg(
         (F.sum("tenths") / F.count("tenths")).alias("mean")
     )
@@ -165,11 +164,11 @@ def by_sql(readings: DataFrame, places: int = 3) -> DataFrame:
 
 
 class Stream:
-    """The stream of a folder, run as often as one likes.
+    """A stream in a folder, which you can run several times.
 
     Args:
         spark: The session.
-        directory: Of files to come, of state, of results and of the note that ends the stream.
+        directory: The folder for input, state, results and the marker that ends the stream.
     """
 
     def __init__(self, spark: SparkSession, directory: Path) -> None:
@@ -179,12 +178,12 @@ class Stream:
         self._input.mkdir(parents=True, exist_ok=True)
 
     def receive(self, file: Path) -> None:
-        """Have the stream read a file in its next micro-batch, as the only one."""
+        """Let the stream read a file, in one micro-batch."""
         file.rename(self._input / file.name)
         self._run()
 
     def end(self) -> None:
-        """No more files come: what is still open is given out."""
+        """End the input, so that the stream emits the last hour."""
         end_input(self._spark, self._end)
         self._run()
 
@@ -201,11 +200,11 @@ class Stream:
         query.awaitTermination()
 
     def _write(self, batch: DataFrame, batch_id: int) -> None:
-        # A batch that is repeated after a failure overwrites what it wrote before.
+        # If a micro-batch is repeated after a failure, it overwrites its earlier files.
         batch.write.mode("overwrite").parquet(str(self._results / f"batch={batch_id}"))
 
     def results(self) -> Ranking:
-        """What was given out so far."""
+        """Return the results so far."""
         return ranking(self._spark.read.parquet(str(self._results)).drop("batch"))
 
 
@@ -222,7 +221,7 @@ def main(arguments: Sequence[str]) -> None:
     ).persist()
     stream = Stream(spark, directory / "stream")
     for file in files:
-        stream.receive(file)  # each a run of its own: stopped and started again
+        stream.receive(file)  # each file has its own run, so the stream restarts
         print(f"after {file.name}: {len({hour for hour, *_ in stream.results()})} hours")
     stream.end()
     streamed = stream.results()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Spark that the examples run on."""
+"""The local Spark session of the examples."""
 
 import os
 import sys
@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 
 
 def local_session(name: str) -> SparkSession:
-    """A Spark with two cores of this machine, reachable from this machine only.
+    """Start a Spark with two cores that only this machine can reach.
 
     Its Python workers run this interpreter.
 
     Args:
-        name: Of the application.
+        name: The name of the application.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return (
@@ -26,7 +26,7 @@ def local_session(name: str) -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.stateStore.checkpointFormatVersion", "2")
         .config("spark.log.level", "ERROR")
-        # The JVM compiles less of what a short run does only a few times.
+        # In a short run the JVM's optimizing compiler costs more than it saves.
         .config("spark.driver.defaultJavaOptions", "-XX:TieredStopAtLevel=1")
         .getOrCreate()
     )

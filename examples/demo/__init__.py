@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A demonstration on a year of real flights; `scripts/demo` runs it.
 
-Only the standard library, attrs and pyarrow are imported here; the runs need PySpark.
+This module imports only the standard library, attrs and pyarrow; the runs need PySpark.
 """
 
 from demo.flights import (

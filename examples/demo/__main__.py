@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scripts/demo`: a year of flights, streamed by day.
 
-Everything it writes goes into one temporary directory and is removed at the end.
+It writes everything into one temporary directory, and removes it at the end.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def run(
         spark: The session.
         days: The tables that `read_days` returned.
         directory: An empty directory, for the files and the query's checkpoint.
-        days_per_batch: How many days go into a micro-batch.
-        aircraft: The tail number of an aircraft to report in detail; None for none.
+        days_per_batch: The number of days in each micro-batch.
+        aircraft: The tail number of an aircraft to report in detail, or None.
 
     Returns:
         True if stream and batch found the same.
@@ -95,7 +95,7 @@ def run(
         stream = find_on_stream(spark, flights, checkpoint, days_per_batch, on_progress)
         update(source.days, _counts(stream))
     print("processing the same files as a batch", flush=True)
-    find_on_batch(spark, min(flights.iterdir()))  # so that the next one finds Spark warm
+    find_on_batch(spark, min(flights.iterdir()))  # warms up Spark for the next one
     batch = find_on_batch(spark, flights)
     known = findings.find_known_silences(batch.silences, source.end)
     equal = _same(stream.alerts, batch.alerts) and _same(stream.silences, known)
@@ -119,7 +119,7 @@ def _counts(found: Any) -> str:
 
 
 def _same(one: list[Any], other: list[Any]) -> bool:
-    """Return whether the same rows were found, in any order."""
+    """Return whether both have the same rows, in any order."""
     return Counter(one) == Counter(other)
 
 
@@ -127,15 +127,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/demo",
         description="Streams the flights of New York City in 2013 by day, raises an alert when an "
-        "aircraft is late three flights running, and reports aircraft gone silent.",
+        "aircraft is late on three flights in a row, and reports aircraft that fall silent.",
     )
     parser.add_argument(
-        "--days", type=_count, default=42, help="how many days to stream, at most 365 (default 42)"
+        "--days", type=_count, default=42, help="number of days to stream, at most 365 (default 42)"
     )
     parser.add_argument(
-        "--days-per-batch", type=_count, default=1, help="days to a micro-batch (default 1)"
+        "--days-per-batch", type=_count, default=1, help="days in each micro-batch (default 1)"
     )
-    parser.add_argument("--aircraft", metavar="TAILNUM", help="tell more about this one")
+    parser.add_argument("--aircraft", metavar="TAILNUM", help="print more about this aircraft")
     return parser
 
 
@@ -149,14 +149,14 @@ def _count(text: str) -> int:
 
 @contextmanager
 def _session(directory: Path) -> Iterator[SparkSession]:
-    """Start a local Spark that only this machine can reach, and that keeps quiet."""
+    """Start a quiet local Spark that only this machine can reach."""
     from pyspark.sql import SparkSession
 
-    # The workers run this interpreter and PySpark its own Spark.
+    # Workers run this interpreter, and PySpark runs its own Spark.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ.pop("SPARK_HOME", None)
-    # Errors that py4j logs are raised, too; an interrupt is not worth a stack trace.
+    # py4j raises the errors that it logs; an interrupt needs no stack trace.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.master(f"local[{_CORES}]").appName("pyflinklike demo")
     with _stderr_to(directory / "spark.log"):
@@ -187,7 +187,7 @@ def _settings(directory: Path) -> dict[str, Any]:
 
 @contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """Send the stderr of processes that are started inside to a file, for as long as they run."""
+    """Send the stderr of processes that the block starts to a file, as long as they run."""
     kept = os.dup(2)
     try:
         with log.open("wb") as file:

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 COLD_BATCHES = 5
-"""Micro-batches that start the JVM's compiler and the Python workers: no rate counts them."""
+"""The first micro-batches warm up the JVM and the Python workers; no rate counts them."""
 
 _MOST = 10
 _LAST = 5
@@ -51,12 +51,12 @@ class FlightTables:
     """The flights of a run, counted.
 
     Args:
-        days: How many files there are.
-        records: How many records they have.
-        without_tailnum: How many records have no key.
-        cancelled: How many records with a key are of cancelled flights.
+        days: The number of files.
+        records: The number of their records.
+        without_tailnum: The number of records without a key.
+        cancelled: The number of cancelled flights that have a key.
         start: The first event time, naive UTC.
-        end: The last event time of a flight that was flown: the watermark ends 1 ms before it.
+        end: The last event time of a flown flight; the final watermark is 1 ms earlier.
     """
 
     days: int
@@ -91,8 +91,8 @@ class FlightTables:
 def find_known_silences(silences: list[tuple[Any, ...]], end: datetime) -> list[tuple[Any, ...]]:
     """Return the silences that a stream knows when its last flight is at `end`.
 
-    Its watermark is then 1 ms before that.  A batch knows that nothing follows its last record, so
-    at its end all aircraft are silent.  A stream waits.
+    Its watermark is then 1 ms earlier.  A batch knows that no record follows its last one, so at
+    its end all aircraft are silent.  A stream waits.
     """
     return [row for row in silences if end - row[1] > _SILENCE]
 
@@ -102,9 +102,9 @@ def find_known_silences(silences: list[tuple[Any, ...]], end: datetime) -> list[
 
 @contextmanager
 def progress_display(total: int) -> Iterator[Update]:
-    """Show a progress bar of `total` days on a terminal with rich, else plain lines.
+    """Show a progress bar of `total` days with rich on a terminal, or else plain lines.
 
-    The context is a function to call with the number of days done and a text about them.
+    Yields a function; call it with the number of finished days and a text about them.
     """
     try:
         from rich import progress
@@ -138,7 +138,7 @@ def _plain_progress(total: int) -> Update:
     return update
 
 
-# When it is done
+# At the end
 
 
 def print_findings(
@@ -156,7 +156,7 @@ def _print_input(source: FlightTables) -> None:
     _print_pairs(
         [
             ("records", f"{source.records:,}"),
-            ("without tail number", f"{source.without_tailnum:,} (left out: a key is needed)"),
+            ("without tail number", f"{source.without_tailnum:,} (left out: they have no key)"),
             ("cancelled", f"{source.cancelled:,} (left out: not flown)"),
             ("processed", f"{source.processed:,}"),
         ]
@@ -173,7 +173,7 @@ def _print_alerts(alerts: list[tuple[Any, ...]]) -> None:
     latest = {row[0]: row for row in sorted(alerts)}
     most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MOST]
     _print_table(
-        ("aircraft", "alerts", "the last of them", "flight", "route", "minutes late"),
+        ("aircraft", "alerts", "last alert", "flight", "route", "minutes late"),
         [
             (tailnum, count, f"{latest[tailnum][1]:%d %b %H:%M}", *latest[tailnum][2:])
             for tailnum, count in most
@@ -191,7 +191,7 @@ def _print_silences(silences: list[tuple[Any, ...]]) -> None:
     last = sorted(silences, key=lambda row: (row[1], row[0]), reverse=True)[:_LAST]
     if last:
         rows = [(row[0], f"{row[1]:%d %b %H:%M}") for row in last]
-        _print_table(("the last of them", "last flight"), rows)
+        _print_table(("last silent", "last flight"), rows)
 
 
 def print_aircraft(
@@ -199,7 +199,7 @@ def print_aircraft(
 ) -> None:
     """Print the findings about one aircraft, in order of time."""
     events = [
-        (row[1], "late three flights running", f"{row[2]} {row[3]}, {row[4]} min")
+        (row[1], "late on three flights in a row", f"{row[2]} {row[3]}, {row[4]} min")
         for row in alerts
         if row[0] == tailnum
     ]
@@ -216,7 +216,7 @@ def print_aircraft(
 def print_run(
     source: FlightTables, stream: Findings, batch_seconds: float, days_per_batch: int
 ) -> None:
-    """Print the rates, once Spark has warmed up."""
+    """Print the times, and the rates after Spark's warm-up."""
     whole = f"{stream.seconds:.1f} s for {source.days} days, {days_per_batch} to a micro-batch"
     batch = f"{batch_seconds:.1f} s, {source.records / batch_seconds:,.0f} records/s"
     print()
@@ -230,7 +230,7 @@ def print_run(
 
 
 def _warm(batches: Sequence[MicroBatch]) -> list[tuple[str, str]]:
-    """Return the rate after the first micro-batches, which start the JVM and the workers."""
+    """Return the rate without the first micro-batches, which warm up the JVM and the workers."""
     warm = [each for each in batches if each.number >= COLD_BATCHES]
     if not warm:
         return [("warm", f"no rate: Spark warms up in the first {COLD_BATCHES} micro-batches")]
@@ -240,8 +240,8 @@ def _warm(batches: Sequence[MicroBatch]) -> list[tuple[str, str]]:
     left_out = f"without the first {COLD_BATCHES}"
     return [
         ("warm", f"{rate:,.0f} records/s: {seconds:.2f} s for a micro-batch of {records:,.0f}"),
-        ("", f"(medians of {len(warm)} micro-batches, {left_out}; a small one is mostly"),
-        ("", "Spark's own work, so more days to each make a higher rate: --days-per-batch 7)"),
+        ("", f"(medians of {len(warm)} micro-batches, {left_out}; small ones are mostly"),
+        ("", "Spark's own work, so larger ones have a higher rate: try --days-per-batch 7)"),
     ]
 
 
@@ -249,17 +249,17 @@ def print_comparison(equal: bool, unknown: int) -> None:
     """Print whether the batch found the same."""
     print(f"  equal   {'yes' if equal else 'NO'}: the batch found {_equality(equal)}")
     print(
-        f"          (and {unknown:,} aircraft with no flight in the last {_SILENCE.days} days of the"
-        " records,\n          which a stream cannot call silent yet)"
+        f"          (and {unknown:,} silences after flights of the last {_SILENCE.days} days, which a stream\n"
+        "          cannot report yet: more flights may come)"
     )
 
 
 def _equality(equal: bool) -> str:
-    return "the same alerts and silences, row for row" if equal else "other results than the stream"
+    return "the same alerts and silences, row for row" if equal else "different results"
 
 
 def print_state(checkpoint: Path, backend: str) -> None:
-    """Print where the state is."""
+    """Print the backend, and the place and size of the durable state."""
     files = [path for path in (checkpoint / "state").rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files) / 2**20
     print(f"  state   working copy: {backend}, in the memory of keepers beside Spark's workers")

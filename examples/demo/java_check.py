@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A check that Spark will find a Java that is new enough.
+"""A check that Spark finds a Java that is new enough.
 
 If Java is missing or too old, Spark fails with a stack trace or a class file version.  `check_java`
 searches as Spark's launcher does: only in `JAVA_HOME` if that is set, else on `PATH`

@@ -18,22 +18,22 @@ from pyflinklike.spark import foreach_batch_output, get_side_output, key_by, mai
 
 __all__ = ["Findings", "MicroBatch", "find_on_batch", "find_on_stream"]
 
-# A key group costs some ms per micro-batch, and a day has 900 flights: few groups will do.
+# A key group costs some ms per micro-batch.  A day has 900 flights, so few groups are enough.
 KEY_GROUPS = 8
 
 _POLL_SECONDS = 0.2
 
-# The workers of Spark do not have the folder of the examples on their path.
+# Spark's workers do not have the folder of the examples on their path.
 cloudpickle.register_pickle_by_value(sys.modules[LateAircraft.__module__])  # type: ignore[no-untyped-call]
 
 
 @attrs.frozen
 class MicroBatch:
-    """Spark's numbers of a micro-batch.
+    """Spark's numbers for a micro-batch.
 
     Args:
-        number: Its id, from 0 on.
-        records: How many records it read.
+        number: Its id, from 0.
+        records: The number of records that it read.
         seconds: The time from its trigger to its commit.
     """
 
@@ -47,11 +47,11 @@ class Findings:
     """The findings of a run, in no particular order.
 
     Args:
-        alerts: (tailnum, departure, flight, route, delay) of each third late flight.
+        alerts: (tailnum, departure, flight, route, delay) of each alert.
         silences: (tailnum, last departure before it) of each silence.
         seconds: How long the run took.
-        batches: The micro-batches of a stream that had records, in order; at most the last 100,
-            since Spark keeps no more.
+        batches: The micro-batches with records, in order; at most the last 100, because Spark keeps
+            no more.
     """
 
     alerts: list[tuple[Any, ...]] = attrs.field(factory=list)
@@ -69,11 +69,11 @@ class _Collected:
         self._start = time.monotonic()
 
     def add_alerts(self, batch: DataFrame, number: int) -> None:
-        """Take the main output of a micro-batch."""
+        """Keep the main output of a micro-batch."""
         self._alerts[number] = _rows(batch)
 
     def add_silences(self, batch: DataFrame, number: int) -> None:
-        """Take the side output of a micro-batch."""
+        """Keep the side output of a micro-batch."""
         self._silences[number] = _rows(batch)
 
     def findings(self) -> Findings:
@@ -86,7 +86,7 @@ class _Collected:
 
 
 def find(flights: DataFrame) -> DataFrame:
-    """Apply `LateAircraft` to flights, of a stream or of a batch."""
+    """Apply `LateAircraft` to flights, as a stream or a batch."""
     return key_by(flown(flights), "tailnum").process(
         LateAircraft(),
         ALERT_TYPE,
@@ -104,14 +104,14 @@ def find_on_stream(
     days_per_batch: int = 1,
     on_progress: Callable[[Any, Findings], None] = lambda _progress, _findings: None,
 ) -> Findings:
-    """Stream a directory of days, `days_per_batch` of them to each micro-batch.
+    """Stream a directory of days, `days_per_batch` in each micro-batch.
 
     Args:
         spark: The session.
         days: The directory that `write_days` filled.
-        checkpoint: The directory of the query's state; empty or missing.
-        days_per_batch: How far the watermark moves at a time.
-        on_progress: Called with Spark's progress of a micro-batch, and the findings so far.
+        checkpoint: The directory for the query's checkpoint; empty or missing.
+        days_per_batch: The number of days in each micro-batch.
+        on_progress: Receives Spark's progress of a micro-batch, and the findings so far.
 
     Raises:
         StreamingQueryException: The query failed.
