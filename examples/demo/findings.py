@@ -249,8 +249,8 @@ def print_comparison(equal: bool, unknown: int) -> None:
     """Print whether the batch found the same."""
     print(f"  equal   {'yes' if equal else 'NO'}: the batch found {_equality(equal)}")
     print(
-        f"          (and {unknown:,} silences after flights of the last {_SILENCE.days} days, which a stream\n"
-        "          cannot report yet: more flights may come)"
+        f"          (and {unknown:,} silences after flights of the last {_SILENCE.days} days,\n"
+        "          which a stream cannot report yet: more flights may come)"
     )
 
 
