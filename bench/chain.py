@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a second keyed function behind the first costs: a chain of two against one alone.
+"""The cost of a second keyed function in a chain: two functions against one.
 
-Both count the records of a user and pass every record on with its event time, so that the second
-has as many records as the first; each query is measured in turns, in one JVM.
+Both functions count the records of a user and pass every record on with its event time, so both
+get the same number of records.  The queries take turns in one JVM.
 
     python bench/chain.py                  # some 4 minutes on 2 quiet cores
     python bench/chain.py --rounds 1 --scale 0.05
 
-The goal is a ratio of at most 1.8: reading, planning and the logs of a micro-batch are there once.
+The goal is a ratio of at most 1.8: both queries read, plan and log a micro-batch only once.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-s
 
 @attrs.frozen
 class Theme:
-    """The colours of a chart, which are those of `docs/img/overview.svg`."""
+    """The colours of a chart, as in `docs/img/overview.svg`."""
 
     page: str
     text: str
@@ -158,8 +158,8 @@ def write(path: Path, folder: Path) -> None:
     """Draw the figures of a file in both themes.
 
     Args:
-        path: What `run.py --json` wrote.
-        folder: Where the two files go.
+        path: A file of `run.py --json`.
+        folder: The folder for the two charts.
     """
     measured = rates(path)
     for name, theme in THEMES.items():

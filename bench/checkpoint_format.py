@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Spark's second checkpoint format costs a micro-batch, beside the first, in turns in one JVM.
+"""The cost of Spark's second checkpoint format per micro-batch, against the first.
 
-W1 with 100 records a micro-batch, where the files of the checkpoint are most of the time, and with
-200 k.  Each round runs every variant once, and every second round in the opposite order, so that
-what changes slowly (a JVM that goes on compiling, a machine that grows warm) falls on all alike.
-The difference to format 1 is that of the two runs of the same round.
+It runs W1 with 100 records a micro-batch, which mostly writes checkpoint files, and with 200 k.
+Each round runs every variant once in the same JVM, and every second round reverses the order.  So
+slow changes (a JVM that still compiles, a machine that grows warm) affect all variants alike.  Each
+difference to format 1 compares two runs of the same round.
 
     python bench/checkpoint_format.py            # some 10 minutes on 2 quiet cores
     python bench/checkpoint_format.py --quick    # that it works; its times mean nothing
@@ -72,7 +72,7 @@ def medians(runs: list[Run]) -> list[float]:
 
 
 def row(size: Size, name: str, runs: dict[str, list[Run]], started: list[float]) -> dict[str, Any]:
-    """What is said of a variant; the difference to format 1 is of runs of the same round."""
+    """Return a variant's row; the difference to format 1 compares runs of the same round."""
     mine, first = medians(runs[name]), medians(runs[_FIRST])
     more = [one - other for one, other in zip(mine, first)]
     count = sum(run.began <= at <= run.ended for run in runs[name] for at in started)

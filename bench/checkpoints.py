@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Spark's checkpoint files cost a small micro-batch on a local disk, by how they are written.
+"""The cost of Spark's checkpoint files per small micro-batch on a local disk, in several variants.
 
-Hadoop's local file system, where its native library is absent, starts `chmod` and `readlink` for
-files.  Each variant streams W1 with 100 records a micro-batch in one JVM, in turns; the processes that the JVM starts
-are counted by Java's flight recorder.
+If Hadoop's native library is absent, its local file system starts `chmod` and `readlink` for files.
+The variants take turns in one JVM and stream W1 with 100 records a micro-batch.  Java's flight
+recorder counts the processes that the JVM starts.
 
     python bench/checkpoints.py            # some 3 minutes on 2 quiet cores
 
-Spark's own checksum files, which it writes with its second format alone, are `checkpoint_format.py`.
+For Spark's own checksum files, which only its second format has, see `checkpoint_format.py`.
 """
 
 from __future__ import annotations

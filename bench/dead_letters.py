@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dead letters cost where nothing raises: W1 with `on_error` over W1 without, in turns in one JVM.
+"""The cost of dead letters if no function raises: W1 with and without `on_error`, in one JVM.
 
 A query with `on_error` must take at most 1.3 times as long.
 

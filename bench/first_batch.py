@@ -125,7 +125,7 @@ def _start_once(side: str, records: int) -> dict[str, float]:
     assert Path(pyflinklike.__file__).is_relative_to(paths.ROOT), pyflinklike.__file__
     workload = WORKLOADS["W1"]
     spark = session()
-    spark.range(10).count()  # the session's own first job is nobody's
+    spark.range(10).count()  # no measurement includes the session's first job
     gateway: Any = spark.sparkContext._gateway
     with (
         tempfile.TemporaryDirectory(prefix="bench-first-") as scratch,

@@ -166,7 +166,7 @@ class Count(AggregateFunction):
 
 
 class Told(WindowFunction):
-    """What `windowed.told` gives on our side."""
+    """The same as `windowed.told` on our side."""
 
     def apply(self, key: str, window: Any, inputs: Any) -> Any:
         for count in inputs:
@@ -229,7 +229,7 @@ FUNCTIONS = {
 
 
 def keyed(env: Any, records: DataStream, name: str) -> Any:
-    """What a workload's function is applied to."""
+    """Return the keyed stream for a workload's function."""
     if name == "J1":
         even, odd = records.filter(lambda row: row[1] % 2 == 0), records.filter(_is_odd)
         return even.connect(odd).key_by(_user, _user, key_type=Types.STRING())
@@ -259,7 +259,7 @@ def main() -> None:
         "python.execution-mode": task["mode"],
         "python.executable": sys.executable,
         "python.client.executable": sys.executable,
-        "restart-strategy.type": "none",  # a failure ends the job, and is told
+        "restart-strategy.type": "none",  # a failure ends the job, which reports it
         "parallelism.default": str(task["parallelism"]),
         "state.backend.type": task["backend"],
         "execution.checkpointing.interval": f"{task['checkpoint_ms']} ms",

@@ -31,11 +31,11 @@ class Verdict:
     """One goal.
 
     Args:
-        goal: In words.
+        goal: The goal in words.
         wanted: The bound.
-        got: The figure, or None where it was not measured.
+        got: The figure, or None if it was not measured.
         at_most: Whether the bound is an upper one.
-        unit: Of both.
+        unit: The unit of both.
     """
 
     goal: str
@@ -57,8 +57,8 @@ def verdicts(results: Results, micro: Mapping[str, float]) -> Iterator[Verdict]:
     """Every goal: against each peer, between our own workloads, and of single parts.
 
     Args:
-        results: Of this run.
-        micro: What `micro.py` measured, by name.
+        results: The results of this run.
+        micro: The figures of `micro.py`, by name.
     """
     for number in range(1, 7):
         yield from _against_peers(results, f"W{number}")

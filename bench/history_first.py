@@ -70,7 +70,7 @@ def write_log(folder: Path, first: int, records: int, files: int, users: int) ->
 
 
 def _functions() -> Any:
-    """Make the functions, where Spark is."""
+    """Make the functions, in a process that has Spark."""
     from pyflinklike import KeyedProcessFunction, Time, Types, ValueStateDescriptor
     from pyflinklike.spark import key_by
     from pyflinklike.windows import EventTimeSessionWindows, ProcessWindowFunction
@@ -193,7 +193,7 @@ class Runs:
     """Runs drivers as processes.
 
     Args:
-        root: Where all files are.
+        root: The folder of all files.
         program: "sessions" or "chain".
     """
 

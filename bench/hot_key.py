@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Micro-batches with most of their records on one key, over micro-batches of uniform keys.
 
-Two queries of one session get their micro-batches in turns: the keys of one are uniform, of the
-other's records 90 % have the same key.  Each micro-batch is one window.  A hot key is one task, so
-its ceiling on two cores is twice the time of the task that keeps state, of which there are two.
+Two queries of one session take turns.  One has uniform keys; in the other, 90 % of the records have
+the same key.  Each micro-batch is one window.  Only one task can process a hot key, so on two cores
+the state task can take at most twice as long.
 
     python bench/hot_key.py                           # an estimated four minutes on 2 quiet cores
     python bench/hot_key.py --folds sum --batches 9
@@ -68,7 +68,7 @@ def windowed(df: DataFrame, fold: str, span: int) -> DataFrame:
 
 
 def table_of(batch: int, records: int, keys: int, share: float) -> pa.Table:
-    """The records of one micro-batch, of which a share has one key."""
+    """Return the records of one micro-batch; a share of them has the same key."""
     number = np.arange(batch * records, (batch + 1) * records)
     hashed = mix(number)
     key = (hashed % np.uint64(keys)).astype(np.int64)
@@ -84,7 +84,7 @@ class Run:
     Args:
         spark: The session.
         root: A folder of its own.
-        fold: What the windows do.
+        fold: The windows' function.
         given: The command line.
         share: The share of the records that have one key.
     """

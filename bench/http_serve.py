@@ -3,10 +3,10 @@
 
     python bench/http_serve.py [KEYS]
 
-It needs neither Spark nor Java.  The server is uvicorn, as in `pyflinklike state serve`, in a thread of
-this process, so the client's time is in the figures, too.  A savepoint is one key group, which stays
-decoded while it is asked; so the second part asks a query of 32 key groups that runs without Spark,
-that of the tests, through the application and without a socket.
+It needs neither Spark nor Java.  The server is uvicorn, as in `pyflinklike state serve`, in a
+thread of this process, so the figures include the client's time.  A savepoint has one key group,
+which stays decoded.  So the second part asks the tests' query of 32 key groups, which runs without
+Spark, through the application and without a socket.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Spark's JVM spends its time on a stream of ours, and on the floor: by Java's flight recorder.
+"""The time of Spark's JVM by part, for a stream of ours and the floor, by Java's flight recorder.
 
 Both stream W1, once to warm the JVM and once recorded.  A sample stands for 10 ms in which a thread
-ran Java code; it counts for the first part that has one of the frames on its stack.  What the JVM
-compiles and collects meanwhile is not sampled.
+ran Java code; it counts for the first part that has one of the frames on its stack.  The samples do
+not include the JVM's compiler and garbage collector.
 
     python bench/jvm_profile.py                      # ours_heap and the floor, 200 k a batch
     python bench/jvm_profile.py --sides ours_columns,floor --records 1000000 --frames 20
@@ -61,12 +61,12 @@ PARTS = {
 
 @attrs.frozen
 class Samples:
-    """What the flight recorder saw of a run.
+    """The samples of a run.
 
     Args:
         parts: Samples by part.
         frames: By the method that ran.
-        count: Of micro-batches.
+        count: The number of micro-batches.
     """
 
     parts: Counter[str]

@@ -25,7 +25,7 @@ class Side:
         default: The workloads it runs unless asked for others.
         possible: The workloads it can run.
         measure: Runs one; the first argument is the Spark session, or None.
-        share: Of our records, and of the keys in the same proportion.
+        share: The share of our records, and of our keys, that it gets.
         batches: Micro-batches, the first one dropped; None for as many as ours.
         spark: Whether it needs the session.
     """
@@ -40,12 +40,12 @@ class Side:
     spark: bool = False
 
     def shape(self, workload: Workload, scale: float, records: int | None = None) -> Shape:
-        """How much input it gets.
+        """Return the size of its input.
 
         Args:
-            workload: Whose input.
-            scale: Of the records and the keys.
-            records: Of a micro-batch, before it is scaled; None for the workload's own.
+            workload: The workload.
+            scale: The factor for records and keys.
+            records: The records of a micro-batch before scaling; None for the workload's own.
         """
         shape = workload.shape
         if records is not None and not shape.sparse:

@@ -86,7 +86,7 @@ def harness(backend: str, calls: int) -> list[Seconds]:
 
 
 class Groups:
-    """What Spark's tasks do with a micro-batch, in this process.
+    """The work of Spark's tasks for a micro-batch, in this process.
 
     Args:
         workload: Its function.
@@ -107,7 +107,7 @@ class Groups:
         return self.workload.function()
 
     def new_operator(self) -> KeyedProcessOperator:
-        """Of the workload's function, opened, with nothing warm."""
+        """Return an open operator of the workload's function, with no warm key groups."""
         operator = make_keyed_operator(
             OperatorDeclaration(
                 self.new_function(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `micro.py` measured, in Markdown."""
+"""The figures of `micro.py`, in Markdown."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things lie, and what a child process must find.
+"""The paths of the benchmarks, also for child processes.
 
-Imported first: Spark's workers and the child processes get `bench/` and the
-checkout on their path, so that they import what is here by name.
+Import it first: it puts `bench/` and the checkout on the path of Spark's workers and of child
+processes, so that they can import the modules by name.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a side measured, and whether it computed the right thing."""
+"""The figures of a side, and the check of its outputs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class UnavailableError(Exception):
 
 @attrs.frozen
 class Check:
-    """What the outputs of a run add up to.
+    """The number and the sum of the outputs of a run.
 
     Args:
-        rows: How many there are.
+        rows: The number of outputs.
         total: The sum of their second column.
     """
 
@@ -40,7 +40,7 @@ class Check:
         if self.rows != expected.rows or not math.isclose(
             self.total, expected.total, rel_tol=1e-9, abs_tol=1e-9
         ):
-            msg = f"{who}: the logic must be that of the reference, got {self}, not {expected}"
+            msg = f"{who}: the outputs must equal the reference's, got {self}, not {expected}"
             raise WrongResultError(msg)
 
 
@@ -51,8 +51,8 @@ class Result:
     Args:
         side: Its name.
         workload: Its name.
-        shape: What it was given.
-        seconds: Of each steady-state micro-batch, or equal share of the records.
+        shape: The size of its input.
+        seconds: The time of each steady-state micro-batch, or equal share of the records.
     """
 
     side: str
@@ -67,12 +67,12 @@ class Result:
 
     @property
     def median(self) -> float:
-        """Of the records per second."""
+        """The median of the records per second."""
         return statistics.median(self.rates)
 
     @property
     def median_seconds(self) -> float:
-        """Of the time of a micro-batch."""
+        """The median time of a micro-batch."""
         return statistics.median(self.seconds)
 
     def to_json(self) -> dict[str, Any]:

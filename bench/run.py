@@ -37,12 +37,12 @@ Key = tuple[str, str]
 
 
 class Suite:
-    """What has been measured so far.
+    """The measurements so far.
 
     Args:
-        scale: Of the records and the keys.
-        raw: Where to keep the figures, after each of them; None for nowhere.
-        records: Of a micro-batch; None for each workload's own.
+        scale: The factor for records and keys.
+        raw: A file to write after each figure, or None.
+        records: The records of a micro-batch; None for each workload's own.
     """
 
     def __init__(self, scale: float, raw: Path | None, records: int | None = None) -> None:
@@ -66,7 +66,7 @@ class Suite:
         return self._spark
 
     def warmed(self, measure: Any) -> Any:
-        """What a run on the session gives; its first run is repeated, and the second counts."""
+        """Measure on the session; in a new session, repeat the run and take the second."""
         result = measure(self.spark())
         if self._is_cold:
             self._is_cold = False

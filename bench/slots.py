@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a micro-batch costs in Python as an executor has more slots: the same records, more workers.
+"""The cost of a micro-batch in Python with more slots: the same records, more workers.
 
 For each number of slots a session `local[n]` with `n` partitions, and 16 key groups whatever `n` is:
 
@@ -7,9 +7,10 @@ For each number of slots a session `local[n]` with `n` partitions, and 16 key gr
 * `100k`: 200,000 records on 100 k keys;
 * `none`: 100 records on 100 keys, so that the memory of workers without state is known.
 
-It tells, of all Python processes of the session: the CPU seconds of a micro-batch (mean), their
-memory after the last one, resident and proportional, and what one of them shares with no other; how
-key groups were loaded (mean), and the time of a micro-batch (median).  Each side has a JVM of its own, which gets one micro-batch at a time.
+It prints, for all Python processes of the session, the CPU seconds of a micro-batch (mean) and the
+memory after the last one: resident, proportional, and unshared by process.  It also prints how key
+groups were loaded (mean) and the time of a micro-batch (median).  Each side has its own JVM, which
+gets one micro-batch at a time.
 
     python bench/slots.py                                  # an estimated 25 minutes on 2 cores
     python bench/slots.py --slots 2,8 --sides heap --other ../before
@@ -73,7 +74,7 @@ LINES = {
 
 @attrs.frozen
 class Run:
-    """Where a side runs, and how."""
+    """A side, and the checkout in which it runs."""
 
     side: str
     tree: Path
@@ -142,7 +143,7 @@ def _over(found: dict[str, Any], least: dict[str, Any], what: str) -> str:
 def _of_state(
     measured: dict[tuple[str, str, int], dict[str, Any]], name: str, label: str, slots: int
 ) -> int | None:
-    """The memory over that of the same workers without state; None where this was not measured."""
+    """Return the memory of the state; None if workers without state were not measured."""
     if name == "none" or ("none", label, slots) not in measured:
         return None
     own, empty = measured[name, label, slots], measured["none", label, slots]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a Spark side: a streaming query over prepared micro-batches, each timed by Spark.
 
-A micro-batch's time is its `triggerExecution`: planning, the logs and the commit
-of the state included.  What the outputs add up to is observed in the same run.
+The time of a micro-batch is its `triggerExecution`.  It includes planning, the logs and the commit
+of the state.  The same run also sums up the outputs.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def run(
     Args:
         spark: The session.
         side: Names the side.
-        workload: What to read, and what the outputs must add up to.
-        shape: How much of it.
+        workload: The input, and the expected outputs.
+        shape: The size of the input.
         transform: From the input stream to `(user, total)`.
         never_ends: It is in processing-time mode, where `availableNow` does not end.
         rows_only: Check the number of outputs, not their sum.
@@ -146,7 +146,7 @@ def progress_of(
     never_ends: bool = False,
     limit: int | None = None,
 ) -> list[Any]:
-    """What Spark reports of each micro-batch it ran."""
+    """Return Spark's report of each micro-batch."""
     # Spark may still write into the checkpoint, in the background.
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each step of a stream adds to a micro-batch: the input, pack, the state operator, unpack.
+"""The cost of each step of a stream per micro-batch: the input, pack, the state operator, unpack.
 
-W1 is cut behind each step, and what comes there is thrown away.  A step's cost is the difference
-between two rows.  The cuts take turns, so that a slow minute of the machine falls on all of them.
+It cuts W1 after each step, and drops the output there.  The difference between two rows is the cost
+of a step.  The cuts take turns, so a slow minute of the machine affects all of them.
 
     python bench/stages.py                                    # 1 M records a micro-batch, in columns
     python bench/stages.py --records 100 --batches 30 --side ours_heap

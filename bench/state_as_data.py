@@ -91,9 +91,9 @@ def session(memory: str, cores: int = 2, *, executor_mib: int | None = None) -> 
     """A session on this machine.
 
     Args:
-        memory: Of the driver's JVM.
-        cores: How many tasks run at once.
-        executor_mib: The memory of an executor, a JVM of its own; None has the driver's execute.
+        memory: The memory of the driver's JVM.
+        cores: The number of tasks that run at once.
+        executor_mib: The memory of an executor with its own JVM; with None the driver executes.
     """
     settings = {
         "spark.driver.memory": memory,
@@ -109,7 +109,7 @@ def session(memory: str, cores: int = 2, *, executor_mib: int | None = None) -> 
     if executor_mib is not None:
         master = f"local-cluster[1,{cores},{executor_mib}]"
         settings["spark.executor.memory"] = f"{executor_mib}m"
-        # What starts executors looks for Spark's jars there.
+        # Spark finds the jars for executors there.
         os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():

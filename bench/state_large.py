@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A state of some GiB: from a checkpoint to a savepoint, and from there into a new query.
 
-Each key has bytes that do not compress.  The driver's JVM has 1 GiB; what executes is another one, of
-4 GiB, with two cores.  What arrives is compared with what each key must have.
+Each key has bytes that do not compress.  The driver's JVM has 1 GiB; the executor's JVM has 4 GiB
+and two cores.  The program checks the bytes of each key.
 
     python bench/state_large.py                  # 4 GiB: 25 GiB of disk, some ten minutes on 2 cores
     python bench/state_large.py --gib 0.1

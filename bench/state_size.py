@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch costs as the state grows, and how far the log outgrows what is alive in it.
+"""The cost of a batch as the state grows, and the size of the log against its live entries.
 
-A running count, over RocksDB where nothing else is asked for.  First as many keys as asked for are put into the
-state, then micro-batches touch 10,000 random keys each.  Per size:
+The function is a running count, by default on RocksDB.  The first batch loads the keys, then each
+micro-batch touches 10,000 random keys.  For each size it measures:
 
-* the time of these micro-batches, which should not depend on the size;
-* the greatest resident memory that any Python worker had, loading included;
-* after all micro-batches, of which a part deletes, the bytes of all segments
-  that count against those of one snapshot per key group of the same state;
-* with `--restart`, the first micro-batches of a query that is started again without its local files,
-  as on another executor: it rebuilds every key group from its log.
+* the time of these micro-batches, which should not depend on the size
+* the greatest resident memory of any Python worker, also while loading
+* after all micro-batches (some delete), the bytes of the current segments against the bytes of one
+  snapshot per key group of the same state
+* with `--restart`, the first micro-batches of a query that restarts without its local files, as on
+  another executor: it rebuilds every key group from its log
 
     python bench/state_size.py                                 # about 12 minutes on 2 cores
     python bench/state_size.py --sizes 100000 --batches 20
@@ -83,7 +83,7 @@ class RunningCount(KeyedProcessFunction):
 
 @attrs.frozen
 class Figures:
-    """What was measured of one size."""
+    """The measurements for one size."""
 
     keys: int
     milliseconds: list[int]
@@ -92,16 +92,16 @@ class Figures:
     live_bytes: int
     live_entries: int
     cold: float
-    """Of all loads of key groups, those that read the whole log."""
+    """The share of loads of key groups that read the whole log."""
 
     @property
     def mean(self) -> float:
-        """Of the micro-batches, in ms."""
+        """The mean time of a micro-batch in ms."""
         return statistics.mean(self.milliseconds)
 
     @property
     def median(self) -> float:
-        """Of the micro-batches, in ms."""
+        """The median time of a micro-batch in ms."""
         return statistics.median(self.milliseconds)
 
     def row(self, against: Figures) -> str:
@@ -179,7 +179,7 @@ class WorkerMemory:
 
 
 def backend_of(options: argparse.Namespace, folder: Path) -> StateBackend:
-    """The backend that was asked for; its files, where it has some, are in the folder."""
+    """Return the chosen backend; its files, if any, are in the folder."""
     if options.backend == "heap":
         return HashMapStateBackend(max_warm_bytes=int(options.max_warm_mib * _MIB))
     backend = EmbeddedRocksDBStateBackend()
@@ -240,7 +240,7 @@ def measure(spark: SparkSession, keys: int, options: argparse.Namespace) -> Figu
 
 
 def share_of_cold(progress: list[Any]) -> float:
-    """Of all loads of key groups in these micro-batches."""
+    """Return the share of cold loads of key groups in these micro-batches."""
     rows = [each.observedMetrics["RunningCount"] for each in progress]
     loads = sum(row["warm_loads"] + row["caught_up_loads"] + row["cold_loads"] for row in rows)
     return float(sum(row["cold_loads"] for row in rows) / loads)

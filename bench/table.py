@@ -30,7 +30,7 @@ _RULE = "|---|---|---:|---:|---:|---:|---|---:|"
 
 
 def machine() -> str:
-    """What the figures were measured on."""
+    """Return the machine and the versions."""
     import pyspark
 
     return (
@@ -99,7 +99,7 @@ def _rows(results: Results, missing: Mapping[tuple[str, str], str]) -> Iterator[
 
 
 def _small_batches(results: Results) -> Iterator[str]:
-    """Of a batch of 100 records the slow ones count as well."""
+    """Yield the table of small batches, with the slow ones as well."""
     small = [each for each in results.values() if each.workload == "small"]
     if small:
         yield ""

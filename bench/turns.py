@@ -34,7 +34,7 @@ class Side:
 
     Args:
         tree: The checkout.
-        scale: Of the records of a turn.
+        scale: The factor for the records of a turn.
     """
 
     def __init__(self, tree: Path, scale: float) -> None:

@@ -51,7 +51,7 @@ def pulls(get: Callable[[str], Any], rows: int, count: int, seed: int) -> list[f
 
 
 class Batches(threading.Thread):
-    """Applies batches of random updates until it is told to stop."""
+    """Applies batches of random updates until it is stopped."""
 
     def __init__(self, view: MaterializedView, rows: int, size: int) -> None:
         super().__init__()

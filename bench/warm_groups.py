@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many key groups a worker finds warm where they do not all fit, without Spark.
+"""The share of warm key groups in a worker if they do not all fit, without Spark.
 
-Each micro-batch has two partitions, of which each asks one Python worker for its key groups in
-order.  `own`: each partition always has the same worker.  `any`: either of two.  `runs`: either of
-two, which change in each tenth micro-batch.  `queue`: as PySpark hands out four workers that pack,
-keep state and unpack: the one that waits longest is next.
+Each micro-batch has two partitions.  Each asks one Python worker for its key groups in order.
+Partitions get their workers in one of these ways:
 
-Beside our cache (`WarmGroups`) stand a least recently used one, and the best share that a choice
-made once and for all could have, which knows how often each group will be asked for.
+* `own`: each partition always has the same worker
+* `any`: either of two workers
+* `runs`: either of two workers, and they change in every tenth micro-batch
+* `queue`: as in PySpark, four workers pack, keep state and unpack; the longest idle one is next
+
+It compares our cache (`WarmGroups`) with a least recently used cache and the best fixed choice,
+which knows how often each group will be asked for.
 
     python bench/warm_groups.py             # half a minute
 """
@@ -39,7 +42,7 @@ class _Weighed:
 
 
 class Cache(Protocol):
-    """What keeps key groups between micro-batches."""
+    """A cache of key groups between micro-batches."""
 
     def take(self, owner: Hashable) -> Any:
         """Remove and return a group, if it is here."""
@@ -105,14 +108,14 @@ def workers_of(hands: str, batches: int, chance: random.Random) -> Iterator[list
 def cold_share(
     make: Callable[[], Cache], touched: str, hands: str, ratio: float, seed: int
 ) -> float:
-    """Of all loads, those that find nothing.
+    """Return the share of loads that find nothing.
 
     Args:
         make: Makes the cache of a worker.
         touched: Which groups a micro-batch asks for.
         hands: How workers get partitions.
         ratio: The weight of all groups to the bound of a worker.
-        seed: Of what is drawn.
+        seed: The random seed.
     """
     chance = random.Random(f"{touched} {hands} {seed}")
     groups = [KeyGroupState(each, tables={"t": _Weighed(_BYTES)}) for each in range(_GROUPS)]

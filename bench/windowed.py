@@ -61,13 +61,13 @@ def _row(key: Any, window: Any, count: int) -> tuple[Any, int]:
 
 
 def sliding_count(keys: int) -> KeyedProcessFunction:
-    """W9: ten records of a key in each window, one of which begins with every record, on average."""
+    """W9: on average a window has ten records of a key, and one begins with every record."""
     windows = SlidingEventTimeWindows.of(PANES * keys, keys)
     return window(windows).aggregate(Count(), accumulator_type=Types.LONG()).collecting(_row)
 
 
 def session_count(keys: int) -> KeyedProcessFunction:
-    """W10: sessions that end where a key has no record for its average time."""
+    """W10: sessions that end if a key has no record for its average time."""
     windows = EventTimeSessionWindows.with_gap(keys)
     return window(windows).aggregate(Count(), accumulator_type=Types.LONG()).collecting(_row)
 

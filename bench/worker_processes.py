@@ -20,10 +20,10 @@ _EVERY_S = 0.2
 
 @attrs.frozen
 class Reading:
-    """What all processes have used until now, and what they hold now.
+    """The CPU time of all processes until now, and their memory now.
 
     Args:
-        cpu_s: Of all processes, those that have ended too.
+        cpu_s: CPU seconds of all processes, also of those that have ended.
         resident: Bytes, the shared ones counted in each process.
         proportional: Bytes, the shared ones divided by the processes that share them.
         own: Bytes that no other process shares, of each process, the greatest first.

@@ -46,7 +46,7 @@ LIMITS = MapStateDescriptor("limits", Types.LONG(), Types.LONG())
 
 @attrs.frozen
 class Workload:
-    """What every side is measured on: a function, its input and its size.
+    """The work of every side: a function, its input and its size.
 
     Args:
         name: W1 to W11; J1 has two inputs, B1 a broadcast one, PJ1 is a job of PyFlink's API.
@@ -56,10 +56,10 @@ class Workload:
         function: Our side's.
         event_time: Whether it needs timestamps and a watermark.
         total: Spark's type of the output's second column.
-        windows: Our function where it is of windows, given the number of keys.
+        windows: Makes our function of windows from the number of keys.
         inputs: How often our side reads the records: once for each of two inputs.
         rules: Records of its broadcast input, in the first micro-batch.
-        columnar: The same function in columns, where there is one.
+        columnar: The same function in columns, if there is one.
         is_job: Whether it is `lambda_job.py`, which has a function of its own.
     """
 

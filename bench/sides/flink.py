@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyFlink in thread and process mode, and the same jobs in Java on the same jars.
 
-A Flink job has no micro-batches.  Its sink notes when outputs come, and the time
-of a "batch" is that of an equal share of them; the first share, with the job's
-start-up in it, is dropped.  Checkpoints are taken every two seconds.
+A Flink job has no micro-batches.  Its sink notes when outputs come.  A "batch" is an equal share of
+the outputs; the first share includes the job's start-up and is dropped.  The job takes a checkpoint
+every two seconds.
 """
 
 from __future__ import annotations

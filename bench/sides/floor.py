@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The floor: the same loops over Python dicts, with Arrow in and out and no framework.
 
-In one process it is also the reference that every side is checked against.  On
-Spark it is a `mapInArrow` behind a repartition by key, its dicts in a global of
-the worker: no durability, and no care for which worker gets which partition,
-so that there only the number of its outputs is right.
+In one process it is also the reference for every side.  On Spark it is a `mapInArrow` after a
+repartition by key, with its dicts in a global of the worker.  It has no durability, and any worker
+may get any partition.  So on Spark only the number of its outputs is right.
 """
 
 from __future__ import annotations
@@ -232,5 +231,5 @@ def in_process(workload: str, shape: Shape) -> tuple[list[float], list[float], C
 
 @cache
 def expected(workload: str, shape: Shape) -> Check:
-    """What every side's outputs must add up to."""
+    """Return the number and the sum that every side's outputs must have."""
     return in_process(workload, shape)[2]

@@ -15,7 +15,7 @@ from sides.floor import on_spark
 
 
 def measure(spark: SparkSession, side: str, workload: Workload, shape: Shape) -> Result:
-    """One run; what it computes is right only as far as partitions keep their workers."""
+    """Measure one run; its sums are right only while partitions keep their workers."""
     loop = on_spark(str(uuid.uuid4()), workload.name)
 
     def process(df: DataFrame) -> DataFrame:

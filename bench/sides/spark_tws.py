@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spark's Python `transformWithState`, keyed per user key: with pandas and with rows.
 
-Spark calls per key and micro-batch with all records of the key, so each state is
-read and written once per call where the workload allows it, as its users would.
+Spark calls the function with all records of a key in a micro-batch.  So each state is read and
+written once per call if the workload allows it, as users would write it.
 """
 
 from __future__ import annotations
