@@ -121,6 +121,16 @@ def test_an_offset_that_is_not_there_is_refused(brokers, topic):
         list(stream(source).execute_and_collect())
 
 
+def test_a_source_commits_nothing(brokers, topic):
+    """PyFlink's commits with each checkpoint."""
+    numbers(brokers, topic, range(4))
+    read = list(stream(reading(brokers, topic).set_group_id(topic).build()).execute_and_collect())
+    consumer = Consumer({"bootstrap.servers": brokers.servers, "group.id": topic})
+    (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=20)
+
+    assert (4, True) == (len(read), found.offset < 0)
+
+
 def test_committed_offsets_that_are_missing_are_an_error(brokers, topic):
     """Where no strategy says what else."""
     numbers(brokers, topic, range(4))

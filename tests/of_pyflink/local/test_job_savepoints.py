@@ -63,13 +63,12 @@ IGNORE = {"execution__state-recovery__ignore-unclaimed-state": "true"}
 
 @pytest.mark.parametrize("job", CUT, ids=[job.name for job in CUT])
 def test_a_job_that_is_cut_in_two_gives_what_it_must(job, tmp_path):
-    """With another parallelism behind the savepoint."""
+    """With another parallelism behind the savepoint, and once with other key groups."""
     steps = sum(1 for _ in Cut(job.program(local())).run._work)
     middle = max(1, steps // 2)
+    more = {"parallelism__default": "3", "pipeline__max-parallelism": "12"}
 
-    assert told(job.expected) == told(
-        cut(job.program, middle, tmp_path / "more", {}, {"parallelism__default": "3"})
-    )
+    assert told(job.expected) == told(cut(job.program, middle, tmp_path / "more", {}, more))
     assert told(job.expected) == told(
         cut(job.program, middle, tmp_path / "fewer", {"parallelism__default": "2"}, {})
     )
