@@ -288,21 +288,6 @@ def test_a_script_that_imports_tables_and_does_not_use_them_runs(script):
             'format("aws-kinesis")',
         ),
         (
-            "from pyflink.datastream.connectors.rabbitmq import RMQSource\nRMQSource()",
-            "datastream.connectors.rabbitmq.RMQSource",
-            "a data source in Python (pyspark.sql.datasource) over pika",
-        ),
-        (
-            "from pyflink.datastream.connectors.pulsar import PulsarSource\nPulsarSource.builder()",
-            "datastream.connectors.pulsar.PulsarSource.builder",
-            'format("pulsar")',
-        ),
-        (
-            "from pyflink.datastream.connectors.cassandra import CassandraSink\nCassandraSink.add_sink(1)",
-            "datastream.connectors.cassandra.CassandraSink.add_sink",
-            'format("org.apache.spark.sql.cassandra")',
-        ),
-        (
             "import pyflink.datastream.connectors.elasticsearch as e\ne.Elasticsearch7SinkBuilder()",
             "datastream.connectors.elasticsearch.Elasticsearch7SinkBuilder",
             'format("es")',

@@ -6,30 +6,22 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from local_support import local
 
 from pyflinklike.errors import DeclarationTypeError, DeclarationValueError
 from pyflinklike.pyflink.common import Configuration, Duration, ExecutionConfig, Time
 from pyflinklike.pyflink.datastream import (
     CheckpointingMode,
     ExternalizedCheckpointRetention,
-    StreamExecutionEnvironment,
 )
 
 INTERVAL = "execution.checkpointing.interval"
 SECOND, MINUTE = 1_000, 60_000
 
 
-def environment(**settings):
-    """One with settings by key; `__` is a dot and `_` a hyphen."""
-    values = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
-    given = Configuration.from_dict({"execution.target": "local", **values})
-    return StreamExecutionEnvironment.get_execution_environment(given)
-
-
 def with_setting(key, value):
     """An environment with one setting more."""
-    env = environment()
-    return env.configure(Configuration.from_dict({key: value}))
+    return local().configure(Configuration.from_dict({key: value}))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +110,7 @@ def test_a_setting_that_cannot_be_read_fails_the_job_before_it_begins(key):
 
 def test_getters_of_lengths_of_time_tell_what_the_configuration_has():
     """In ms, as PyFlink's do."""
-    env = environment(
+    env = local(
         execution__buffer_timeout__interval="1 min",
         pipeline__auto_watermark_interval="500 ms",
         metrics__latency__interval="2 s",
@@ -144,7 +136,7 @@ def test_getters_of_lengths_of_time_tell_what_the_configuration_has():
 
 def test_what_is_set_is_in_the_configuration():
     """Under Flink's keys, so that another environment can take it over; lengths may have any form."""
-    env = environment()
+    env = local()
     env.enable_checkpointing(500, CheckpointingMode.AT_LEAST_ONCE)
     env.set_buffer_timeout(Time.seconds(1))
     env.get_config().set_auto_watermark_interval(timedelta(seconds=2))
@@ -152,7 +144,7 @@ def test_what_is_set_is_in_the_configuration():
     config.set_checkpoint_timeout(Duration.of_minutes(3)).set_max_concurrent_checkpoints(2)
     config.set_tolerable_checkpoint_failure_number(4).enable_unaligned_checkpoints()
 
-    again = environment()
+    again = local()
     again.configure(env._program.configuration)
     found = again.get_checkpoint_config()
 
@@ -172,7 +164,7 @@ def test_what_is_set_is_in_the_configuration():
 
 def test_a_setter_without_effect_takes_its_parameter_by_name():
     """And no other one."""
-    config = environment().get_checkpoint_config()
+    config = local().get_checkpoint_config()
 
     assert (
         MINUTE == config.set_checkpoint_timeout(checkpoint_timeout=MINUTE).get_checkpoint_timeout()
@@ -187,7 +179,7 @@ def test_a_setter_without_effect_takes_its_parameter_by_name():
 )
 def test_names_of_enums_are_taken_in_any_case(name):
     """As Flink does."""
-    env = environment(execution__checkpointing__mode=name)
+    env = local(execution__checkpointing__mode=name)
 
     assert CheckpointingMode.AT_LEAST_ONCE is env.get_checkpointing_mode()
 
@@ -196,10 +188,10 @@ def test_a_retention_is_taken_in_any_case_and_by_its_older_methods():
     """Those of Flink 1 said the same, and were taken for a switch."""
     retention = ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
     key = "execution__checkpointing__externalized_checkpoint_retention"
-    env = environment(**{key: "delete_on_cancellation"})
+    env = local(**{key: "delete_on_cancellation"})
     assert retention is env.get_checkpoint_config().get_externalized_checkpoint_retention()
 
-    config = environment().get_checkpoint_config()
+    config = local().get_checkpoint_config()
     config.enable_externalized_checkpoints(retention)
 
     assert retention is config.get_externalized_checkpoint_cleanup()
@@ -249,7 +241,7 @@ def test_older_keys_are_heeded(key, value, ask):
 
 def test_the_key_of_today_comes_before_an_older_one():
     """Also where it was set by a method."""
-    env = environment(execution__buffer_timeout="1 s")
+    env = local(execution__buffer_timeout="1 s")
 
     env.set_buffer_timeout(5)
 
@@ -287,8 +279,7 @@ def test_another_state_backend_is_refused_under_its_older_key():
 @pytest.mark.parametrize("target", ["LOCAL", " Local "])
 def test_a_target_is_taken_in_any_case(target):
     """As Flink does."""
-    env = environment()
-    env.configure(Configuration.from_dict({"execution.target": target}))
+    env = with_setting("execution.target", target)
 
     assert [1] == list(env.from_collection([1]).execute_and_collect())
 
@@ -313,7 +304,7 @@ def test_generic_types_and_java_classes_are_kept_for_their_getters():
 
 def test_job_parameters_that_are_no_json_are_refused():
     """With the key, and not as an error of a parser."""
-    env = environment(pipeline__global_job_parameters="{a: 1")
+    env = local(pipeline__global_job_parameters="{a: 1")
 
     with pytest.raises(
         DeclarationValueError, match="is a map as JSON, or key:value,key:value, got"
@@ -323,7 +314,7 @@ def test_job_parameters_that_are_no_json_are_refused():
 
 def test_what_is_set_is_checked_where_it_is_set():
     """And not by the getter."""
-    env = environment()
+    env = local()
     config = env.get_checkpoint_config()
     calls = [
         lambda: config.set_max_concurrent_checkpoints("2"),

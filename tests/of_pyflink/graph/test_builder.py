@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pickle
 
-import attrs
 import pytest
+from local_support import Endless
 
 from pyflinklike.aggregations.fold import Sum
 from pyflinklike.errors import DeclarationValueError
@@ -80,15 +80,8 @@ def test_the_name_of_a_state_is_its_position_where_it_has_no_uid(builder):
 
 def test_a_graph_is_bounded_if_all_its_sources_are(builder):
     """One that never ends makes it unbounded."""
-
-    @attrs.frozen
-    class Endless(NumberSequenceSource):
-        @property
-        def is_bounded(self):
-            return False
-
     assert builder.graph([7]).is_bounded
-    source = builder.add(FromSource, name="Endless", type_info=ANY, source=Endless(1, 2))
+    source = builder.add(FromSource, name="Endless", type_info=ANY, source=Endless())
     sink = builder.add(ToSink, name="Print", inputs=(source.id,), type_info=ANY, sink=PrintSink())
     assert not builder.graph([7, sink.id]).is_bounded
 

@@ -31,13 +31,10 @@ from pyflinklike.pyflink.common import (
     WatermarkStrategy,
 )
 from pyflinklike.pyflink.datastream import (
-    AsyncDataStream,
-    AsyncFunction,
     BroadcastProcessFunction,
     CoMapFunction,
     KeyedProcessFunction,
     ProcessFunction,
-    StreamExecutionEnvironment,
 )
 from pyflinklike.pyflink.datastream.connectors import HybridSource
 from pyflinklike.pyflink.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
@@ -58,6 +55,7 @@ for each in sorted((Path(__file__).parents[2] / "support" / "jobs").glob("*_jobs
 AFTER_A_WATERMARK = {"late_elements_go_aside", "late_elements_that_are_allowed"}
 NOT_CUT = {*AFTER_A_WATERMARK, "nothing_at_all"}
 CUT = [job for job in JOBS if job.cuts and job.name not in NOT_CUT]
+PICKLED = Types.PICKLED_BYTE_ARRAY()
 IGNORE = {"execution__state-recovery__ignore-unclaimed-state": "true"}
 
 
@@ -164,22 +162,39 @@ def test_files_are_read_on_in_the_middle(tmp_path):
 # Which state is whose
 
 
-def test_a_uid_that_changed_is_refused(tmp_path):
-    """Else the operator would begin with nothing."""
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (
+            lambda env: totals(env, uid="sums"),
+            "got operator 'totals', which .*: it has 'sums', .*ignore-unclaimed-state to true",
+        ),
+        (lambda env: totals(env, key_type=PICKLED), "the keys of an operator are of the type"),
+        (numbers, "got operator 'totals', source a collection of 5"),
+        (lambda env: totals(env, pairs=PAIRS[2:]), "got source a collection of 5, which the job"),
+    ],
+    ids=["uid", "key type", "job", "source"],
+)
+def test_a_savepoint_of_something_else_is_refused(program, told, tmp_path):
+    """The operator would begin with nothing, or its state have some elements twice."""
     stopped_after(totals, 2, tmp_path / "savepoint")
 
-    told = r"got operator 'totals', which the job does not have: it has 'sums', .*ignore-unclaimed-state to true"
     with pytest.raises(IncompatibleStateError, match=told):
-        collected(lambda env: totals(env, uid="sums"), tmp_path / "savepoint")
+        collected(program, tmp_path / "savepoint")
 
 
-def test_state_may_be_lost_if_the_program_says_so(tmp_path):
-    """Then the operator begins with nothing, and the source goes on."""
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [({"uid": "sums"}, [("a", 2), ("b", 20), ("a", 6)]), ({"pairs": PAIRS[2:]}, TOTALS[2:])],
+    ids=["uid", "source"],
+)
+def test_state_and_positions_may_be_lost_if_the_program_says_so(changed, expected, tmp_path):
+    """Then an operator begins with nothing, and a source at its beginning."""
     stopped_after(totals, 2, tmp_path / "savepoint")
 
-    found = collected(lambda env: totals(env, uid="sums"), tmp_path / "savepoint", **IGNORE)
+    found = collected(lambda env: totals(env, **changed), tmp_path / "savepoint", **IGNORE)
 
-    assert [("a", 2), ("b", 20), ("a", 6)] == found
+    assert expected == found
 
 
 def test_a_new_operator_begins_empty(tmp_path):
@@ -216,37 +231,6 @@ def test_a_class_may_change_where_there_is_a_uid(tmp_path):
     stopped_after(lambda env: totals(env, LongTotal), 2, tmp_path / "long")
     with pytest.raises(IncompatibleStateError, match="total"):
         collected(totals, tmp_path / "long")
-
-
-def test_keys_of_another_type_are_refused(tmp_path):
-    """Their state would never be found."""
-    stopped_after(totals, 2, tmp_path / "savepoint")
-
-    with pytest.raises(IncompatibleStateError, match="the keys of an operator are of the type"):
-        collected(
-            lambda env: totals(env, key_type=Types.PICKLED_BYTE_ARRAY()), tmp_path / "savepoint"
-        )
-
-
-def test_a_savepoint_of_another_job_is_refused(tmp_path):
-    """By what it has and the job has not."""
-    stopped_after(totals, 2, tmp_path / "savepoint")
-
-    with pytest.raises(
-        IncompatibleStateError, match="got operator 'totals', source a collection of 5"
-    ):
-        collected(numbers, tmp_path / "savepoint")
-
-
-def test_another_source_is_refused(tmp_path):
-    """It would begin at its beginning, and the state would have some elements twice."""
-    stopped_after(totals, 2, tmp_path / "savepoint")
-
-    with pytest.raises(IncompatibleStateError, match="got source a collection of 5, which the job"):
-        collected(lambda env: totals(env, pairs=PAIRS[2:]), tmp_path / "savepoint")
-    # Unless the program says that it is meant so.
-    found = collected(lambda env: totals(env, pairs=PAIRS[2:]), tmp_path / "savepoint", **IGNORE)
-    assert TOTALS[2:] == found
 
 
 def test_a_hybrid_source_goes_on_with_the_same_sources_alone(tmp_path):
@@ -316,14 +300,6 @@ def alarms(env):
     times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByNumber())
     stream = env.from_collection(PAIRS).assign_timestamps_and_watermarks(times)
     return stream.key_by(lambda pair: pair[0], Types.STRING()).process(Alarm()).uid("alarms")
-
-
-def test_timers_fire_in_the_job_that_goes_on(tmp_path):
-    """Those of keys without further elements, too."""
-    found = cut(alarms, 4, tmp_path / "savepoint", {}, {"parallelism__default": "2"})
-
-    fired = [("a", 101), ("a", 102), ("a", 104), ("b", 110), ("b", 120)]
-    assert sorted(PAIRS + fired) == sorted(found)
 
 
 def test_all_timers_fire_where_event_time_goes_to_its_end(tmp_path):
@@ -396,23 +372,6 @@ def test_the_time_to_live_goes_on(later, expected, tmp_path):
     assert expected == found[0]
 
 
-def test_async_calls_that_wait_are_in_the_output(tmp_path):
-    """Each element comes once."""
-
-    class Later(AsyncFunction):
-        async def async_invoke(self, value):
-            return [value + 1]
-
-        def timeout(self, value):
-            return [value]
-
-    def waited(env):
-        stream = env.from_collection(list(range(10)))
-        return AsyncDataStream.unordered_wait(stream, Later(), Time.seconds(5), 100, Types.INT())
-
-    assert list(range(1, 11)) == sorted(cut(waited, 5, tmp_path / "savepoint", {}, {}))
-
-
 # Where it is written
 
 
@@ -455,42 +414,26 @@ def test_a_damaged_savepoint_is_refused(part, tmp_path):
         collected(totals, tmp_path / "savepoint")
 
 
-def test_a_path_without_a_savepoint_is_refused(tmp_path):
-    """The job would begin with nothing."""
-    with pytest.raises(CorruptStateError, match=r"a savepoint has a _manifest\.json"):
-        collected(totals, tmp_path / "none")
-
-
-def test_a_savepoint_of_a_later_version_is_refused(tmp_path):
-    """By its format."""
+@pytest.mark.parametrize(
+    ("changed", "error", "told"),
+    [
+        ({"position": {"offset": "{}"}}, SparkSetupError, r"set execution\.target to spark"),
+        (
+            {"position": None, "reason": "nobody has looked"},
+            IncompatibleStateError,
+            "a collection of 5: nobody has looked; give it",
+        ),
+    ],
+    ids=["of Spark", "unknown"],
+)
+def test_a_position_that_this_process_cannot_read_on_from_is_refused(
+    changed, error, told, tmp_path
+):
+    """With the setting that mends it, or with its reason."""
     stopped_after(totals, 2, tmp_path / "savepoint")
-    resealed(tmp_path / "savepoint", lambda fields: fields.update(format=4))
+    resealed(tmp_path / "savepoint", lambda fields: fields["job"]["sources"][0].update(changed))
 
-    with pytest.raises(CorruptStateError, match=r"reads format 1 of savepoints, got 4"):
-        collected(totals, tmp_path / "savepoint")
-
-
-def test_a_position_that_only_spark_has_is_refused(tmp_path):
-    """With the setting that mends it."""
-    stopped_after(totals, 2, tmp_path / "savepoint")
-    resealed(
-        tmp_path / "savepoint",
-        lambda fields: fields["job"]["sources"][0].update(position={"offset": "{}"}),
-    )
-
-    with pytest.raises(SparkSetupError, match=r"set execution\.target to spark"):
-        collected(totals, tmp_path / "savepoint")
-
-
-def test_a_position_that_is_not_known_is_refused(tmp_path):
-    """With its reason."""
-    stopped_after(totals, 2, tmp_path / "savepoint")
-    unknown = {"position": None, "reason": "nobody has looked"}
-    resealed(tmp_path / "savepoint", lambda fields: fields["job"]["sources"][0].update(unknown))
-
-    with pytest.raises(
-        IncompatibleStateError, match="a collection of 5: nobody has looked; give it"
-    ):
+    with pytest.raises(error, match=told):
         collected(totals, tmp_path / "savepoint")
 
 
@@ -564,16 +507,6 @@ def test_a_client_needs_a_directory():
     client.cancel().result()
     with pytest.raises(SparkSetupError, match="of a job that is CANCELED"):
         client.trigger_savepoint("/tmp/anywhere").result()
-
-
-def test_a_job_in_batch_mode_begins_with_no_savepoint():
-    """It has none, either."""
-    values = {"execution__runtime-mode": "BATCH", RECOVERY: "/kept/savepoint"}
-    env: StreamExecutionEnvironment = local(**values)
-    totals(env).print()
-
-    with pytest.raises(SparkSetupError, match="for a job in batch mode"):
-        env.execute()
 
 
 # Of something else than a job
