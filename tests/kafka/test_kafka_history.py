@@ -6,18 +6,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from kafka_support import Brokers, mock_brokers, new_topic
+from kafka_support import Brokers, new_topic
 
 from pyflinklike.errors import DeclarationValueError
 from pyflinklike.kafka.data_source import KafkaBatchReader, _Progress
 from pyflinklike.kafka.history import KafkaHistory
 from pyflinklike.kafka.options import reader_options
-
-
-@pytest.fixture(scope="module")
-def brokers() -> Brokers:
-    """Those of this process."""
-    return mock_brokers()
 
 
 def write(brokers: Brokers, topic: str, *values: str) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from kafka_jobs import endless, numbers, timed
 from kafka_support import new_topic
-from local_support import local
+from local_support import Each, local
 
 from pyflinklike._clock import MIN_WATERMARK
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
@@ -26,7 +26,6 @@ from pyflinklike.pyflink._spark.stage_task import SOURCE_SCHEMA
 from pyflinklike.pyflink._spark.stream_sources import StreamSource, _pack
 from pyflinklike.pyflink._spark.watermark_feed import SplitWatermark, WatermarkFeed, needs_feed
 from pyflinklike.pyflink.common import WatermarkStrategy
-from pyflinklike.pyflink.datastream import KeyedProcessFunction
 from pyflinklike.pyflink.datastream.connectors import (
     DataGeneratorSource,
     FileSource,
@@ -36,13 +35,6 @@ from pyflinklike.pyflink.datastream.connectors import (
 )
 
 pytestmark = pytest.mark.skipif(not data_source.HAS_LIMITS, reason="waiting needs PySpark 4.2")
-
-
-class Each(KeyedProcessFunction):
-    """Gives the element."""
-
-    def process_element(self, value, ctx):
-        yield value
 
 
 def job_of(path, last):

@@ -10,11 +10,10 @@ from confluent_kafka import Consumer, TopicPartition
 from job_stream_support import results_of_stream
 from kafka_jobs import endless, numbers, reading, stream, timed
 from kafka_support import Brokers, new_topic
-from local_support import local
+from local_support import Each, local
 
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.errors import (
-    BrokerError,
     DataLossError,
     DeclarationValueError,
     UserFunctionError,
@@ -33,7 +32,7 @@ from pyflinklike.pyflink.common import (
     Time,
     WatermarkStrategy,
 )
-from pyflinklike.pyflink.datastream import KeyedProcessFunction, ProcessFunction
+from pyflinklike.pyflink.datastream import ProcessFunction
 from pyflinklike.pyflink.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
@@ -55,15 +54,6 @@ def test_all_values_are_read_once(brokers, topic, parallelism):
     given = stream(reading(brokers, topic).build(), parallelism__default=parallelism)
 
     assert expected == sorted(given.execute_and_collect(), key=int)
-
-
-def test_values_of_a_partition_keep_their_order(brokers, topic):
-    """As in the topic."""
-    brokers.write(topic, [(None, b"%d" % number) for number in range(50)], partition=2)
-
-    given = stream(reading(brokers, topic).build()).execute_and_collect()
-
-    assert [str(number) for number in range(50)] == list(given)
 
 
 @pytest.mark.parametrize(
@@ -212,14 +202,6 @@ def test_windows_of_a_topic_through_the_functions_of_spark(brokers, topic, limit
     )
 
 
-def test_a_topic_that_is_not_there_is_an_error(brokers):
-    """It is not created, and not taken for an empty one."""
-    with pytest.raises(
-        BrokerError, match="must have all topics of the subscription, got no nowhere"
-    ):
-        list(stream(reading(brokers, "nowhere").build()).execute_and_collect())
-
-
 class Lengths(DeserializationSchema):
     """The lengths of values; empty ones are no elements, and what is missing is -1."""
 
@@ -260,13 +242,6 @@ def test_records_that_expire_before_they_are_read_are_an_error(brokers, topic):
 
 
 # Topics without an end
-
-
-class Each(KeyedProcessFunction):
-    """Gives the element."""
-
-    def process_element(self, value, ctx):
-        yield value
 
 
 def given_by_a_task(brokers: Brokers, count: int) -> tuple[str, int, list[Any], list[StageRecord]]:

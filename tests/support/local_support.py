@@ -18,7 +18,7 @@ from pyflinklike.pyflink.datastream import (
     StreamExecutionEnvironment,
 )
 
-__all__ = ["Endless", "Watermarks", "Where", "collecting", "local"]
+__all__ = ["Each", "Endless", "Watermarks", "Where", "collecting", "local"]
 
 
 def local(**settings: str) -> StreamExecutionEnvironment:
@@ -59,6 +59,13 @@ class Endless(Source):
 
     def read(self, index: int, parallelism: int) -> Any:
         return ((number, None) for number in itertools.count(index, parallelism))
+
+
+class Each(KeyedProcessFunction):
+    """Gives each element of a keyed stream."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value
 
 
 class Watermarks(ProcessFunction):

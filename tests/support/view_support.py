@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import linecache
+import sys
 import time
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from pyflinklike import Row
@@ -33,3 +36,32 @@ def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
             msg = f"not so after {seconds} s"
             raise TimeoutError(msg)
         time.sleep(0.001)
+
+
+def ended_at(
+    line: int, call: Callable[[], Any], modules: list[ModuleType], error: type[BaseException]
+) -> bool:
+    """Raise an error at so many lines of modules while a call runs; whether it came that far."""
+    files, left = {module.__file__ for module in modules}, line
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename not in files:
+            return None
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        # Python lets no signal in between the end of a with block and what releases it.
+        if event == "line" and not text.lstrip().startswith("with "):
+            left -= 1
+            if left == 0:
+                raise error
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except error:
+        return True
+    finally:
+        sys.settrace(before)
+    return False

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from functools import partial
 
@@ -21,6 +20,11 @@ pytest.importorskip("psycopg", reason="psycopg is not installed (the extra `post
 import psycopg
 from postgres_support import Frame, rows_of, table
 from psycopg.conninfo import make_conninfo
+from view_support import ended_at
+
+from pyflinklike.views import postgres_database, postgres_staging, postgres_writer
+
+WRITER = [postgres_writer, postgres_staging, postgres_database]
 
 
 def staging(schemas, schema):
@@ -41,43 +45,14 @@ class Killed(BaseException):
     """As a killed driver: nothing below catches it."""
 
 
-def killed_at(line, call):
-    """End a call at so many lines of the writer's modules; whether it came that far."""
-    parts = ("postgres_writer", "postgres_staging", "postgres_database")
-    files = {sys.modules[f"pyflinklike.views.{part}"].__file__ for part in parts}
-    left = line
-
-    def trace(frame, event, _):
-        nonlocal left
-        if frame.f_code.co_filename not in files:
-            return None
-        if event == "line":
-            left -= 1
-            if left == 0:
-                raise Killed
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    except Killed:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
 def test_a_driver_killed_between_any_two_steps_loses_and_repeats_nothing(opened, schemas, schema):
     """At every few lines: the batch is in as a whole or not at all, and its repetition puts it in."""
-    from pyflinklike.views import postgres_writer  # noqa: F401 - its file is traced
-
     model = {}
     line, number, was_in = 1, 0, []
     while True:
         frame = Frame([table((0, number), (number, 1)), table((1, number))], source="stream")
         view = opened()
-        came_so_far = killed_at(line, partial(view.foreach_batch, frame, number))
+        came_so_far = ended_at(line, partial(view.foreach_batch, frame, number), WRITER, Killed)
         after = {**model, 0: number, number: 1, 1: number}
         with opened() as seen:
             found = rows_of(seen)

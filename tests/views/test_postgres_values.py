@@ -71,11 +71,9 @@ def test_orders_compare_in_the_database_as_in_python(one, other, more):
     assert (first == second) == (order_bytes(first) == order_bytes(second))
 
 
-def test_a_row_comes_back_as_it_was_and_sql_sees_its_columns(schemas, schema):
+def test_a_row_comes_back_as_it_was_and_sql_sees_its_columns(opened, schemas, schema):
     """A value of every type; near enough in SQL where PostgreSQL cannot hold it."""
-    with PostgresView(
-        "v", key="id", conninfo=schemas.conninfo, schema=schema, columns=COLUMNS
-    ) as view:
+    with opened(columns=COLUMNS) as view:
         view.apply([ROW], 0)
         found = view["k"]
         names = ", ".join(f'"{name}"' for name in COLUMNS)
@@ -97,11 +95,9 @@ def test_a_row_comes_back_as_it_was_and_sql_sees_its_columns(schemas, schema):
     assert 1.5 == seen["nested"]["d"]
 
 
-def test_an_error_in_the_place_of_a_row_is_seen_by_sql(schemas, schema):
+def test_an_error_in_the_place_of_a_row_is_seen_by_sql(opened, schemas, schema):
     """In a column of its own, beside the key."""
-    with PostgresView(
-        "v", key="id", conninfo=schemas.conninfo, schema=schema, columns={"id": "bigint"}
-    ) as view:
+    with opened(columns={"id": "bigint"}) as view:
         view.apply([change("insert", 7, None, error="not a number")], 0)
         with pytest.raises(ValueDecodeError, match="not a number"):
             view.get(7)
@@ -109,11 +105,9 @@ def test_an_error_in_the_place_of_a_row_is_seen_by_sql(schemas, schema):
     assert [(7, "'not a number'")] == schemas.run(f"SELECT id, _error FROM {schema}.v")
 
 
-def test_orders_of_two_types_are_refused(schemas, schema):
+def test_orders_of_two_types_are_refused(opened):
     """At the first one of another type, of whichever key."""
-    with PostgresView(
-        "v", key="id", order_by="at", conninfo=schemas.conninfo, schema=schema
-    ) as view:
+    with opened(order_by="at") as view:
         view.apply([{"id": 1, "at": 1}, {"id": 2, "at": 1.5}], 0)
         with pytest.raises(StateValueError, match=r"number and str in 'at'; cast"):
             view.apply([{"id": 3, "at": "x"}], 1)
@@ -171,9 +165,7 @@ def arrival(key, op, at, tag):
 
 
 @pytest.mark.parametrize("order_by", [None, "at"])
-def test_whatever_a_batch_does_to_a_key_is_what_it_does_in_a_file(
-    schemas, schema, tmp_path, order_by
-):
+def test_whatever_a_batch_does_to_a_key_is_what_it_does_in_a_file(opened, tmp_path, order_by):
     """Every sequence of up to three rows, with and without a row before; equal orders are duplicates."""
     sequences = [each for n in (1, 2, 3) for each in itertools.product(OPS, repeat=n)]
     keys = range(2 * len(sequences))
@@ -185,9 +177,7 @@ def test_whatever_a_batch_does_to_a_key_is_what_it_does_in_a_file(
     ]
     with (
         MaterializedView("v", key="id", order_by=order_by, path=tmp_path) as file,
-        PostgresView(
-            "v", key="id", order_by=order_by, conninfo=schemas.conninfo, schema=schema
-        ) as postgres,
+        opened(order_by=order_by) as postgres,
     ):
         for view in (file, postgres):
             view.apply(before, 0)

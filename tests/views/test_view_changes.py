@@ -28,13 +28,6 @@ PATIENCE = 30
 
 
 @pytest.fixture
-def view(tmp_path):
-    """An empty view by `id`, at time 5."""
-    with MaterializedView("v", key="id", path=tmp_path, clock=lambda: 5) as opened:
-        yield opened
-
-
-@pytest.fixture
 def pool():
     """Threads; all must have ended in the end."""
     with ThreadPoolExecutor(4) as threads:
@@ -67,9 +60,9 @@ def test_a_subscriber_sees_what_comes(view):
         view.apply([delete("a")], 2)
 
         assert [
-            Change("update_after", "a", {"id": "a", "n": 1}, {"id": "a", "n": 2}, 5),
-            Change("insert", "b", None, {"id": "b", "n": 3}, 5),
-            Change("delete", "a", {"id": "a", "n": 2}, None, 5),
+            Change("update_after", "a", {"id": "a", "n": 1}, {"id": "a", "n": 2}, 1_000),
+            Change("insert", "b", None, {"id": "b", "n": 3}, 1_000),
+            Change("delete", "a", {"id": "a", "n": 2}, None, 1_000),
         ] == list(changes)
 
 

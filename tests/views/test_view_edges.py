@@ -30,13 +30,6 @@ NAN, SIGNALLING = float("nan"), Decimal("sNaN")
 EQUAL = [1, 1.0, True, Decimal(1)]
 
 
-@pytest.fixture
-def view(tmp_path):
-    """An empty view by `id`."""
-    with MaterializedView("v", key="id", path=tmp_path) as opened:
-        yield opened
-
-
 def nested(depth):
     """So many lists within one another."""
     value = 1

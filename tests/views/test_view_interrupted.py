@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-import linecache
 import signal
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 
 import pytest
-from view_support import wait_until
+from view_support import ended_at, wait_until
 
 from pyflinklike.errors import StateStoreError
 from pyflinklike.views import MaterializedView, file_tables, materialized_view, subscription
 
+WRITER = [materialized_view, subscription, file_tables]
 ROWS = [{"id": n} for n in range(3)]
 
 
@@ -78,34 +79,6 @@ def test_a_writer_interrupted_while_it_waits_leaves_nobody_in_silence(tmp_path):
             assert [0, 1, 2] == [change.key for change in again]
 
 
-def interrupted_at(line, call):
-    """Interrupt a call at so many lines of the writer's modules; whether it came that far."""
-    files = {module.__file__ for module in (materialized_view, subscription, file_tables)}
-    left = line
-
-    def trace(frame, event, _):
-        nonlocal left
-        if frame.f_code.co_filename not in files:
-            return None
-        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-        # Python lets no signal in between the end of a with block and what releases it.
-        if event == "line" and not text.lstrip().startswith("with "):
-            left -= 1
-            if left == 0:
-                raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
 def test_a_writer_may_be_interrupted_anywhere(tmp_path):
     """At each line: what was committed is told, or its absence is; what was not is not."""
     with MaterializedView("v", key="id", path=tmp_path) as view:
@@ -120,7 +93,9 @@ def test_a_writer_may_be_interrupted_anywhere(tmp_path):
                 view.changes(timeout=0, overflow="error"),
                 view.changes(timeout=0, where={"id": 1}),
             ]
-            is_interrupted = interrupted_at(line, lambda: view.apply(rows, number))  # noqa: B023
+            is_interrupted = ended_at(
+                line, partial(view.apply, rows, number), WRITER, KeyboardInterrupt
+            )
             is_committed = view.freshness.batch_id == number
             for expected, subscriber in zip([[0, 1], [0, 1], [1]], subscribers):
                 keys, is_failed = taken(subscriber)

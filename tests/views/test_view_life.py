@@ -178,18 +178,6 @@ def test_a_full_disk_fails_the_batch(view):
     assert 101 == len(view)
 
 
-def test_a_view_of_a_later_format_is_refused(tmp_path):
-    """By name of what would read it."""
-    file = tmp_path / "v.db"
-    MaterializedView("v", key="id", path=file).close()
-    connection = sqlite3.connect(file)
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-
-    with pytest.raises(CorruptStateError, match="99"):
-        MaterializedView("v", key="id", path=file)
-
-
 def test_a_path_that_cannot_be_written_to_is_refused(tmp_path):
     """By name."""
     (tmp_path / "file").write_text("")

@@ -58,13 +58,12 @@ def value_of(row):
     return row and (row["at"], row["tag"])
 
 
-def difference(before, after):
-    """The changes from one state to another."""
-    return {
-        (key, before.get(key), after.get(key))
-        for key in before.keys() | after.keys()
-        if before.get(key) != after.get(key)
-    }
+def difference(before, after, ops):
+    """The changes from one state to another, in the order in which a batch names their keys."""
+    keys = dict.fromkeys(key for _, key, _ in ops)
+    return [
+        (key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)
+    ]
 
 
 class ViewMachine(RuleBasedStateMachine):
@@ -97,8 +96,7 @@ class ViewMachine(RuleBasedStateMachine):
         assert self.view.apply(map(row, ops), batch_id)
         after = applied(self.states[-1], ops, is_ordered=self.is_ordered)
         told = [(c.key, value_of(c.before), value_of(c.after)) for c in self.live]
-        assert difference(self.states[-1], after) == set(told)
-        assert len(set(told)) == len(told)
+        assert told == difference(self.states[-1], after, ops)
         self.states.append(after)
         self.ids.append(batch_id)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from local_support import Each
 
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.errors import CorruptStateError
@@ -21,7 +22,7 @@ from pyflinklike.pyflink._spark.watermark_feed import (
     needs_feed,
 )
 from pyflinklike.pyflink.common import Configuration, Duration, Types, WatermarkStrategy
-from pyflinklike.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
 from pyflinklike.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from pyflinklike.spark._wire.key_groups import group_ids
 from pyflinklike.spark._wire.stage_records import CALL, PASSED_ON, dump, wrap_to_pass
@@ -31,14 +32,6 @@ pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4.0")
 
 FACTS = SessionFacts(2, 8, "UTC")
 SECOND = 1_000
-
-
-class Each(KeyedProcessFunction):
-    """Gives the element."""
-
-    def process_element(self, value, ctx):
-        """It."""
-        yield value
 
 
 def endless(folder, idle=None, aligned=None):
