@@ -269,3 +269,13 @@ def _connect_session(directories: pytest.TempPathFactory) -> Iterator[Any]:
             yield session
             session.stop()
     time.tzset()
+
+
+@pytest.fixture
+def shipped_module(spark, request):
+    """The functions of the test's module go to workers by value, which cannot import it; gives the session."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(request.module)
+    yield spark
+    cloudpickle.unregister_pickle_by_value(request.module)

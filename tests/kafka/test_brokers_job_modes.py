@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from kafka_jobs import endless, numbers, reading, timed, values_to, writing
 from kafka_support import Brokers, committed, new_topic, wait_for
+from spark_jobs import on_spark
 
 from pyflinklike.errors import BrokerError, DeclarationError
 from pyflinklike.pyflink.common import (
-    Configuration,
     Duration,
     Time,
     Types,
@@ -26,23 +26,9 @@ from pyflinklike.pyflink.datastream.connectors import (
 from pyflinklike.pyflink.datastream.connectors.kafka import KafkaSource
 from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
+pytestmark = pytest.mark.usefixtures("shipped_module")
+
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
-
-
-@pytest.fixture(autouse=True)
-def shipped_jobs(spark, request):
-    """The functions of this module go to workers by value."""
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(request.module)
-    yield
-    cloudpickle.unregister_pickle_by_value(request.module)
-
-
-def environment(**settings: str) -> StreamExecutionEnvironment:
-    """One whose jobs run on Spark."""
-    values = Configuration.from_dict({"execution.target": "spark", **settings})
-    return StreamExecutionEnvironment.get_execution_environment(values)
 
 
 def counted(env: StreamExecutionEnvironment, source: KafkaSource, brokers: Brokers, topic: str):
@@ -63,7 +49,7 @@ def test_a_job_between_topics_that_ends(brokers, mode):
     """All of a topic, once: folds are told at the end, or at every element."""
     source, out = new_topic(), new_topic()
     numbers(brokers, source, range(100))
-    env = environment(**{"execution.runtime-mode": mode})
+    env = on_spark(**{"execution.runtime-mode": mode})
     counted(env, reading(brokers, source).build(), brokers, out)
 
     env.execute()
@@ -79,7 +65,7 @@ def test_a_cancelled_job_goes_on_at_its_offsets(brokers, tmp_path):
     numbers(brokers, source, range(50))
 
     def started():
-        env = environment(**{"execution.checkpointing.dir": str(tmp_path)})
+        env = on_spark(**{"execution.checkpointing.dir": str(tmp_path)})
         counted(env, endless(brokers, source).build(), brokers, out)
         return env.execute_async("digits")
 
@@ -109,7 +95,7 @@ def has(brokers: Brokers, topic: str, count: int) -> bool:
 def test_generated_elements_without_an_end(brokers):
     """The numbers from 0 on, each once; a micro-batch gives those of one task after the other's."""
     source = DataGeneratorSource(str, None, RateLimiterStrategy.per_second(50), Types.STRING())
-    made = environment().from_source(source, WatermarkStrategy.no_watermarks(), "made")
+    made = on_spark().from_source(source, WatermarkStrategy.no_watermarks(), "made")
 
     given = made.execute_and_collect()
     found: list[int] = []
@@ -123,7 +109,7 @@ def test_generated_elements_without_an_end(brokers):
 
 def test_a_batch_cannot_be_without_an_end(brokers):
     """It is refused before anything runs."""
-    env = environment(**{"execution.runtime-mode": "BATCH"})
+    env = on_spark(**{"execution.runtime-mode": "BATCH"})
     counted(env, endless(brokers, new_topic()).build(), brokers, new_topic())
 
     with pytest.raises(DeclarationError, match="UNBOUNDED source"):
@@ -141,7 +127,7 @@ def windows(env: StreamExecutionEnvironment, source: KafkaSource, strategy: Any)
 
 def started(brokers: Brokers, source: str, out: str, folder: Any, strategy: Any) -> Any:
     """The job of windows, in the background."""
-    env = environment(**{"execution.checkpointing.dir": str(folder)})
+    env = on_spark(**{"execution.checkpointing.dir": str(folder)})
     told = windows(env, endless(brokers, source).build(), strategy)
     told.sink_to(writing(brokers, values_to(out)).build())
     return env.execute_async("windows")

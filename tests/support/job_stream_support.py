@@ -41,7 +41,7 @@ from pyflinklike.state_processor._savepoints.manifest import Position
 from pyflinklike.types.catalog import type_of
 from pyflinklike.types.frozen_keys import key_group_of
 
-__all__ = ["needs_streams", "results_of_stream"]
+__all__ = ["job_collected", "needs_streams", "results_of_stream"]
 
 _NO_STREAMS = "PySpark 3.5 runs no job in streaming mode"
 needs_streams = pytest.mark.skipif(not HAS_TRANSFORM_WITH_STATE, reason=_NO_STREAMS)
@@ -110,6 +110,25 @@ def results_of_stream(
     if not HAS_TRANSFORM_WITH_STATE:
         pytest.skip(_NO_STREAMS)
     return _Line(job, facts, pace, [] if counts is None else counts).run(savepoint)
+
+
+def job_collected(stream: Any) -> Job:
+    """The job that collects a stream; nothing runs."""
+    jobs = []
+
+    class Host:
+        def __init__(self, job: Job) -> None:
+            jobs.append(job)
+
+        def collect(self, _: Any) -> Any:
+            return iter(())
+
+        def cancel(self) -> None:
+            pass
+
+    stream._program._host = lambda: Host
+    list(stream.execute_and_collect())
+    return jobs[0]
 
 
 class _Line:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 from pathlib import Path
 
 import pytest
 from job_savepoint_support import RECOVERY, Cut, collected, cut, stopped_after, told
-from jobs.collection import JOBS
+from jobs.collection import every_job
+from jobs.timed import ByField
 from local_support import Endless, local
 from sealed_manifest import resealed
 
@@ -26,7 +26,6 @@ from pyflinklike.pyflink.common import (
     Encoder,
     JobStatus,
     Time,
-    TimestampAssigner,
     Types,
     WatermarkStrategy,
 )
@@ -47,9 +46,7 @@ from pyflinklike.state_processor import open_savepoint, write_savepoint
 from pyflinklike.stores import KeyValueStoreDescriptor
 from pyflinklike.testing import KeyedProcessHarness
 
-for each in sorted((Path(__file__).parents[2] / "support" / "jobs").glob("*_jobs.py")):
-    if not each.name.startswith("test_"):
-        importlib.import_module(f"jobs.{each.stem}")
+JOBS = every_job()
 
 # A job that begins has no watermark yet, as in Flink: nothing is late then.
 AFTER_A_WATERMARK = {"late_elements_go_aside", "late_elements_that_are_allowed"}
@@ -288,16 +285,9 @@ class Alarm(KeyedProcessFunction):
         yield ctx.get_current_key(), timestamp
 
 
-class ByNumber(TimestampAssigner):
-    """The time of a pair is its number."""
-
-    def extract_timestamp(self, value, record_timestamp):
-        return value[1]
-
-
 def alarms(env):
     """Timers of the pairs, whose numbers are their times."""
-    times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByNumber())
+    times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ByField())
     stream = env.from_collection(PAIRS).assign_timestamps_and_watermarks(times)
     return stream.key_by(lambda pair: pair[0], Types.STRING()).process(Alarm()).uid("alarms")
 

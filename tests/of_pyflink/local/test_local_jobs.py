@@ -3,32 +3,15 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import pytest
-from jobs.collection import JOBS
+from job_savepoint_support import told
+from jobs.collection import every_job
+from local_support import local
 
-from pyflinklike.pyflink.common import Configuration
-from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
-
-for each in sorted((Path(__file__).parents[2] / "support" / "jobs").glob("*_jobs.py")):
-    if not each.name.startswith("test_"):
-        importlib.import_module(f"jobs.{each.stem}")
+JOBS = every_job()
 
 STREAMED = [(job, cut) for job in JOBS for cut in job.cuts]
 IN_BATCH = [job for job in JOBS if job.batch is not None]
-
-
-def environment(**settings):
-    """One whose jobs run here."""
-    values = {"execution.target": "local", **settings}
-    return StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
-
-
-def told(elements):
-    """Elements in an order that does not depend on that in which they came."""
-    return sorted(map(repr, elements))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +19,7 @@ def told(elements):
 )
 def test_a_job_gives_what_it_must(job, cut):
     """In streaming mode, wherever its input is cut."""
-    env = environment(**({} if cut is None else {"pyflinklike.source.records-per-batch": str(cut)}))
+    env = local(**({} if cut is None else {"pyflinklike__source__records-per-batch": str(cut)}))
 
     collected = list(job.program(env).execute_and_collect(job.name))
 
@@ -48,7 +31,7 @@ def test_a_job_gives_what_it_must(job, cut):
 @pytest.mark.parametrize("job", IN_BATCH, ids=[job.name for job in IN_BATCH])
 def test_a_job_gives_what_it_must_in_batch_mode(job):
     """Folds give their last value only; else it is the same."""
-    env = environment(**{"execution.runtime-mode": "BATCH"})
+    env = local(execution__runtime_mode="BATCH")
 
     assert told(job.batch) == told(job.program(env).execute_and_collect(job.name))
 
@@ -56,6 +39,6 @@ def test_a_job_gives_what_it_must_in_batch_mode(job):
 @pytest.mark.parametrize("job", IN_BATCH, ids=[job.name for job in IN_BATCH])
 def test_a_job_gives_the_same_with_several_instances(job):
     """Whichever instance an element goes to."""
-    env = environment(**{"execution.runtime-mode": "BATCH", "parallelism.default": "3"})
+    env = local(execution__runtime_mode="BATCH", parallelism__default="3")
 
     assert told(job.batch) == told(job.program(env).execute_and_collect(job.name))

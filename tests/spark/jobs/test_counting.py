@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from job_stream_support import results_of_stream
+from job_stream_support import job_collected, results_of_stream
 
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
 from pyflinklike.pyflink._graph.job_run import find_counting_nodes
@@ -67,22 +67,7 @@ def job_of(program):
     """The job of a stream that is collected."""
     settings = {"pyflinklike.source.records-per-batch": "2"}
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
-    stream = program(env.from_collection([1, 2, 3, 4, 5]))
-    jobs = []
-
-    class Host:
-        def __init__(self, job):
-            jobs.append(job)
-
-        def collect(self, _):
-            return iter(())
-
-        def cancel(self):
-            """Nothing runs."""
-
-    stream._program._host = lambda: Host
-    list(stream.execute_and_collect())
-    return jobs[0]
+    return job_collected(program(env.from_collection([1, 2, 3, 4, 5])))
 
 
 def test_counts_come_through_two_operators():

@@ -9,10 +9,10 @@ from threading import Event
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from spark_jobs import on_spark
 
 from pyflinklike.errors import SparkSetupError
-from pyflinklike.pyflink.common import Configuration, DataTypes, Duration, Row, WatermarkStrategy
-from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
+from pyflinklike.pyflink.common import DataTypes, Duration, Row, WatermarkStrategy
 from pyflinklike.pyflink.datastream.connectors import (
     BucketAssigner,
     FileSink,
@@ -35,12 +35,6 @@ ROWS = DataTypes.ROW(
 )
 PARQUET = ParquetColumnarRowInputFormat(ROWS)
 CSV = CsvSchema.builder().add_string_column("name").add_number_column("n").build()
-
-
-def environment(**settings):
-    """One whose jobs run on Spark."""
-    values = Configuration.from_dict({"execution.target": "spark", **settings})
-    return StreamExecutionEnvironment.get_execution_environment(values)
 
 
 def add(folder, name, rows):
@@ -74,7 +68,7 @@ def test_rows_go_from_files_to_files_and_a_database(tmp_path, mode):
     database = tmp_path / "sums.db"
     with sqlite3.connect(database) as connection:
         connection.execute("create table sums (name text primary key, n integer)")
-    env = environment(**{"execution.runtime-mode": mode})
+    env = on_spark(**{"execution.runtime-mode": mode})
     files = FileSource.for_bulk_file_format(PARQUET, str(tmp_path / "in")).build()
     lines = CsvReaderFormat.for_schema(CSV)
     then = FileSource.for_record_stream_format(lines, str(tmp_path / "then.csv")).build()
@@ -103,7 +97,7 @@ def test_rows_go_from_files_to_files_and_a_database(tmp_path, mode):
 
 def started(folder, source):
     """A job that never ends, in the background."""
-    env = environment(**{"execution.checkpointing.dir": str(folder / "checkpoints")})
+    env = on_spark(**{"execution.checkpointing.dir": str(folder / "checkpoints")})
     rows = env.from_source(source.monitor_continuously(Duration.of_millis(20)).build(), NONE, "in")
     doubled = rows.map(lambda row: Row(name=row.name, n=row.n * 2), ROWS.type_info)
     doubled.sink_to(sink_to(folder / "out", ParquetBulkWriters.for_row_type(ROWS)))

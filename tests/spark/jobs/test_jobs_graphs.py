@@ -5,19 +5,13 @@ from __future__ import annotations
 
 import pytest
 from job_lives import wait_for, written
+from spark_jobs import add, going_on, lines_in, sink_in
 
 from pyflinklike.errors import SparkSetupError
-from pyflinklike.pyflink.common import Configuration, Encoder, Types, WatermarkStrategy
+from pyflinklike.pyflink.common import Types
 from pyflinklike.pyflink.datastream import (
     KeyedProcessFunction,
     OutputTag,
-    StreamExecutionEnvironment,
-)
-from pyflinklike.pyflink.datastream.connectors.file_system import (
-    BucketAssigner,
-    FileSink,
-    FileSource,
-    StreamFormat,
 )
 from pyflinklike.pyflink.datastream.state import ValueStateDescriptor
 
@@ -58,15 +52,8 @@ class Joined(KeyedProcessFunction):
 
 def started(folder, is_deeper=False):
     """Two operators of one depth, and one behind a side output; sinks at both depths."""
-    values = {
-        "execution.target": "spark",
-        "execution.checkpointing.dir": str(folder / "checkpoints"),
-    }
-    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
-    files = FileSource.for_record_stream_format(
-        StreamFormat.text_line_format(), str(folder / "in")
-    ).monitor_continuously(20)
-    lines = env.from_source(files.build(), WatermarkStrategy.no_watermarks(), "files")
+    env = going_on(folder)
+    lines = lines_in(env, folder)
     keyed = lines.key_by(lambda line: line, Types.STRING())
     counts = keyed.process(Counted(), Types.STRING()).uid("counts")
     again = counts.get_side_output(EVEN).key_by(lambda line: line, Types.STRING())
@@ -75,20 +62,6 @@ def started(folder, is_deeper=False):
     counts.union(texts).sink_to(sink_in(folder / "near"))
     evens.map(lambda line: f"even {line}", Types.STRING()).sink_to(sink_in(folder / "far"))
     return env.execute_async("graph")
-
-
-def sink_in(folder):
-    """Lines in files of a folder."""
-    sink = FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
-    return sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
-
-
-def add(folder, name, *lines):
-    """A file of input."""
-    (folder / "in").mkdir(exist_ok=True)
-    hidden = folder / "in" / f".{name}"
-    hidden.write_text("".join(f"{line}\n" for line in lines))
-    hidden.rename(folder / "in" / name)
 
 
 def until(folder, near, far):

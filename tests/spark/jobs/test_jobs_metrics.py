@@ -7,13 +7,12 @@ import queue
 from collections import Counter
 
 import pytest
+from spark_jobs import on_spark
 
-from pyflinklike.pyflink.common import Configuration
 from pyflinklike.pyflink.datastream import (
     FilterFunction,
     KeyedProcessFunction,
     MapFunction,
-    StreamExecutionEnvironment,
 )
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
@@ -56,12 +55,6 @@ def reported(spark):
     spark.streams.removeListener(listener)
 
 
-def environment(**settings):
-    """One whose jobs run on Spark."""
-    values = {"execution.target": "spark", **settings}
-    return StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
-
-
 class Mapping(MapFunction):
     """Adds up what it sees, and how large that is."""
 
@@ -100,7 +93,7 @@ class Counting(KeyedProcessFunction):
 
 def test_functions_before_and_behind_a_keyed_one_report(reported):
     """Each under its uid or its name, over all micro-batches; those without any report nothing."""
-    env = environment(**{"pyflinklike.source.records-per-batch": "3"})
+    env = on_spark(**{"pyflinklike.source.records-per-batch": "3"})
     numbers = env.from_collection([1, 2, 3, 4, 5, 6, 7]).map(Mapping()).uid("mapping")
     keyed = numbers.map(lambda n: n).key_by(lambda n: n % 3).process(Counting()).uid("counting")
 
@@ -121,7 +114,7 @@ def test_functions_before_and_behind_a_keyed_one_report(reported):
 
 def test_a_batch_gives_its_metrics_with_its_result(spark):
     """Spark shows no progress of one; both kinds of functions count, and operators count themselves."""
-    env = environment(**{"execution.runtime-mode": "BATCH", "parallelism.default": "2"})
+    env = on_spark(**{"execution.runtime-mode": "BATCH", "parallelism.default": "2"})
     numbers = env.from_collection([1, 2, 3, 4, 5, 6, 7]).map(Mapping()).uid("mapping")
     keyed = numbers.key_by(lambda n: n % 3).process(Counting()).uid("counting")
     keyed.filter(Dropping()).name("dropping").key_by(lambda n: 0).max().uid("most").print()

@@ -3,22 +3,17 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from pathlib import Path
 
 import pytest
-from jobs.collection import JOBS
+from job_savepoint_support import told
+from jobs.collection import every_job
 from jobs.refused_by_spark import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
-
-from pyflinklike.pyflink.common import Configuration
-from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
+from spark_jobs import on_spark
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
 
-for each in sorted((Path(__file__).parents[2] / "support" / "jobs").glob("*_jobs.py")):
-    if not each.name.startswith("test_"):
-        importlib.import_module(f"jobs.{each.stem}")
+JOBS = every_job()
 
 STREAMED = [(job, cut) for job in JOBS for cut in job.cuts]
 IN_BATCH = [job for job in JOBS if job.batch is not None]
@@ -37,21 +32,10 @@ def shipped_jobs(spark):
         cloudpickle.unregister_pickle_by_value(module)
 
 
-def environment(**settings):
-    """One whose jobs run on Spark."""
-    values = {"execution.target": "spark", **settings}
-    return StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
-
-
-def told(elements):
-    """Elements in an order that does not depend on that in which they came."""
-    return sorted(map(repr, elements))
-
-
 @pytest.mark.parametrize("job", IN_BATCH, ids=[job.name for job in IN_BATCH])
 def test_a_job_gives_in_batch_mode_what_it_gives_in_this_process(job):
     """The same elements, in whatever order."""
-    env = environment(**{"execution.runtime-mode": "BATCH"})
+    env = on_spark(**{"execution.runtime-mode": "BATCH"})
 
     given = runs_or_is_refused(job.name, REFUSED, job.program(env).execute_and_collect)
 
@@ -63,7 +47,7 @@ def test_a_job_gives_in_batch_mode_what_it_gives_in_this_process(job):
 )
 def test_a_job_gives_on_a_stream_what_it_gives_in_this_process(job, cut):
     """The same elements, wherever the input is cut into micro-batches."""
-    env = environment(**({} if cut is None else {"pyflinklike.source.records-per-batch": str(cut)}))
+    env = on_spark(**({} if cut is None else {"pyflinklike.source.records-per-batch": str(cut)}))
 
     refused = REFUSED | REFUSED_ON_STREAMS
     given = runs_or_is_refused(job.name, refused, job.program(env).execute_and_collect)

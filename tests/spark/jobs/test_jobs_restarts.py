@@ -11,22 +11,12 @@ from subprocess import TimeoutExpired
 import pytest
 from fault_lives import SETTINGS, program
 from job_lives import Input, amounts_of_running_sums, expected_windows, is_window, wait_for, written
+from spark_jobs import add, going_on, lines_in, sink_in, until
 
 from pyflinklike.errors import SparkSetupError, UserFunctionError
 from pyflinklike.pyflink.common import (
-    Configuration,
-    Duration,
-    Encoder,
     JobStatus,
     Types,
-    WatermarkStrategy,
-)
-from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
-from pyflinklike.pyflink.datastream.connectors.file_system import (
-    BucketAssigner,
-    FileSink,
-    FileSource,
-    StreamFormat,
 )
 
 pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spark`)")
@@ -67,46 +57,19 @@ def test_a_job_that_never_ends_and_is_killed(tmp_path):
     assert told == Counter(filter(is_window, lines))
 
 
-def environment(folder, **settings):
-    """One whose jobs run on Spark and go on."""
-    values = {
-        "execution.target": "spark",
-        "execution.checkpointing.dir": str(folder / "checkpoints"),
-        **settings,
-    }
-    return StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
-
-
-def add(folder, name, *lines):
-    """A file of input."""
-    (folder / "in").mkdir(exist_ok=True)
-    hidden = folder / "in" / f".{name}"
-    hidden.write_text("".join(f"{line}\n" for line in lines))
-    hidden.rename(folder / "in" / name)
-
-
 def counts(env, folder):
     """Counts of lines by their text."""
-    files = FileSource.for_record_stream_format(
-        StreamFormat.text_line_format(), str(folder / "in")
-    ).monitor_continuously(Duration.of_millis(20))
-    lines = env.from_source(files.build(), WatermarkStrategy.no_watermarks(), "files")
+    lines = lines_in(env, folder)
     pairs = lines.map(lambda line: (line, 1), Types.TUPLE([Types.STRING(), Types.INT()]))
     return pairs.key_by(lambda pair: pair[0]).sum(1)
 
 
 def started(folder, **settings):
     """The job with a sink of files, in the background."""
-    env = environment(folder, **settings)
-    sink = FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
+    env = going_on(folder, **settings)
     told = counts(env, folder).map(lambda pair: f"{pair[0]} {pair[1]}", Types.STRING())
-    told.sink_to(sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
+    told.sink_to(sink_in(folder / "out"))
     return env.execute_async("counts")
-
-
-def until(folder, count):
-    """Wait for so many lines of output."""
-    wait_for(folder / "out", lambda lines: len(lines) >= count)
 
 
 @pytest.mark.usefixtures("shipped_module")
@@ -156,13 +119,13 @@ def test_a_job_goes_on_from_a_copy_of_its_folder(tmp_path):
 def test_what_is_collected_from_a_job_that_never_ends(tmp_path):
     """Closing the iterator cancels the job; a micro-batch of which not all was taken comes again."""
     add(tmp_path, "one", "a")
-    found = counts(environment(tmp_path), tmp_path).execute_and_collect("collected")
+    found = counts(going_on(tmp_path), tmp_path).execute_and_collect("collected")
     first = next(found)
     add(tmp_path, "two", "b", "b")
     second = next(found)
     found.close()
 
-    found = counts(environment(tmp_path), tmp_path).execute_and_collect("collected")
+    found = counts(going_on(tmp_path), tmp_path).execute_and_collect("collected")
     again = [next(found), next(found)]
     found.close()
 
@@ -174,7 +137,7 @@ def test_a_bounded_job_goes_on_to_its_end(tmp_path):
     """And leaves nothing to go on from."""
 
     def collected():
-        env = environment(tmp_path, **{"pyflinklike.source.records-per-batch": "1"})
+        env = going_on(tmp_path, **{"pyflinklike.source.records-per-batch": "1"})
         pairs = env.from_collection([("a", 1), ("a", 2), ("a", 4)])
         return pairs.key_by(lambda pair: pair[0]).sum(1).execute_and_collect("bounded")
 
@@ -199,11 +162,7 @@ def test_a_job_that_failed_goes_on_when_it_is_mended(tmp_path):
     """A micro-batch that failed is no micro-batch."""
 
     def lines(function):
-        env = environment(tmp_path)
-        files = FileSource.for_record_stream_format(
-            StreamFormat.text_line_format(), str(tmp_path / "in")
-        ).monitor_continuously(20)
-        stream = env.from_source(files.build(), WatermarkStrategy.no_watermarks(), "files")
+        stream = lines_in(going_on(tmp_path), tmp_path)
         return stream.map(function, Types.STRING()).execute_and_collect("mended")
 
     add(tmp_path, "one", "a")

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import pytest
-from job_lives import wait_for, written
+from job_lives import written
 from job_savepoint_support import collected, stopped_after
+from spark_jobs import add, going_on, lines_in, sink_in, until
 
 from pyflinklike.errors import DeclarationValueError, SparkSetupError
 from pyflinklike.pyflink.common import (
-    Configuration,
-    Duration,
-    Encoder,
     JobStatus,
     Time,
     TimestampAssigner,
@@ -21,13 +19,6 @@ from pyflinklike.pyflink.common import (
 from pyflinklike.pyflink.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
-    StreamExecutionEnvironment,
-)
-from pyflinklike.pyflink.datastream.connectors.file_system import (
-    BucketAssigner,
-    FileSink,
-    FileSource,
-    StreamFormat,
 )
 from pyflinklike.pyflink.datastream.state import (
     ListStateDescriptor,
@@ -41,16 +32,6 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 pytestmark = pytest.mark.usefixtures("shipped_module")
 
 RECOVERY = "execution.state-recovery.path"
-
-
-def environment(folder, **settings):
-    """One whose jobs run on Spark and go on."""
-    values = {
-        "execution.target": "spark",
-        "execution.checkpointing.dir": str(folder / "checkpoints"),
-        **settings,
-    }
-    return StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
 
 
 class Everything(KeyedProcessFunction):
@@ -134,10 +115,10 @@ def test_a_job_of_this_process_goes_on_on_spark(tmp_path, expected):
         "pipeline.max-parallelism": "12",
         "pyflinklike.source.records-per-batch": "2",
     }
-    found = everything(environment(tmp_path, **settings)).execute_and_collect("job")
+    found = everything(going_on(tmp_path, **settings)).execute_and_collect("job")
     first = [next(found)]
     found.close()
-    rest = list(everything(environment(tmp_path, **settings)).execute_and_collect("job"))
+    rest = list(everything(going_on(tmp_path, **settings)).execute_and_collect("job"))
 
     # The micro-batch of which one element was taken comes again, from the same state.
     assert expected == sorted(map(repr, before + rest))
@@ -149,7 +130,7 @@ def test_a_job_of_spark_goes_on_in_this_process(spark, tmp_path, expected):
     from pyflinklike.state_processor import take_savepoint
 
     settings = {"pyflinklike.source.records-per-batch": "1", "pipeline.max-parallelism": "6"}
-    found = everything(environment(tmp_path, **settings)).execute_and_collect("job")
+    found = everything(going_on(tmp_path, **settings)).execute_and_collect("job")
     for _ in range(6):
         next(found)
     found.close()
@@ -171,32 +152,15 @@ def test_a_job_of_spark_goes_on_in_this_process(spark, tmp_path, expected):
     assert [] == [each for each in last if each not in rest]
 
 
-def add(folder, name, *lines):
-    """A file of input."""
-    (folder / "in").mkdir(exist_ok=True)
-    hidden = folder / "in" / f".{name}"
-    hidden.write_text("".join(f"{line}\n" for line in lines))
-    hidden.rename(folder / "in" / name)
-
-
 def started(folder, name, **settings):
     """A job that counts lines by their text and never ends, in the background."""
-    env = environment(folder, **settings)
-    source = FileSource.for_record_stream_format(
-        StreamFormat.text_line_format(), str(folder / "in")
-    ).monitor_continuously(Duration.of_millis(20))
-    lines = env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "files")
+    env = going_on(folder, **settings)
+    lines = lines_in(env, folder)
     pairs = lines.map(lambda line: (line, 1), Types.TUPLE([Types.STRING(), Types.INT()]))
     counts = pairs.key_by(lambda pair: pair[0]).sum(1).uid("counts")
-    sink = FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder())
     told = counts.map(lambda pair: f"{pair[0]} {pair[1]}", Types.STRING())
-    told.sink_to(sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
+    told.sink_to(sink_in(folder / "out"))
     return env.execute_async(name)
-
-
-def until(folder, count):
-    """Wait for so many lines of output."""
-    wait_for(folder / "out", lambda lines: len(lines) >= count)
 
 
 def test_a_job_that_stopped_with_a_savepoint_goes_on_under_another_name(tmp_path):
@@ -233,14 +197,9 @@ def test_a_job_without_state_keeps_its_place(tmp_path):
     """A savepoint of it has the positions of its sources."""
 
     def lines(**settings):
-        env = environment(tmp_path, **settings)
-        source = FileSource.for_record_stream_format(
-            StreamFormat.text_line_format(), str(tmp_path / "in")
-        ).monitor_continuously(Duration.of_millis(20))
-        stream = env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "files")
-        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
-        at_base = BucketAssigner.base_path_bucket_assigner()
-        stream.map(str.upper, Types.STRING()).sink_to(sink.with_bucket_assigner(at_base).build())
+        env = going_on(tmp_path, **settings)
+        stream = lines_in(env, tmp_path).map(str.upper, Types.STRING())
+        stream.sink_to(sink_in(tmp_path / "out"))
         return env.execute_async("lines")
 
     add(tmp_path, "one", "a")

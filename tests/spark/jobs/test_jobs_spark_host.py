@@ -126,10 +126,10 @@ def test_files_are_shared_by_several_tasks(mode, tasks, tmp_path):
         for path in (tmp_path, tmp_path / "none")
     )
 
-    found = lines.union(none).map(int).key_by(lambda n: n % 3).process(Where())
+    found = lines.union(none).map(int).key_by(lambda n: n % 3).filter(lambda _: True)
 
     wanted = [10 * number + each for number in range(7) for each in range(number)]
-    assert wanted == sorted(value for value, _, _ in found.execute_and_collect())
+    assert wanted == sorted(found.execute_and_collect())
 
 
 def test_the_slower_of_two_sources_holds_the_watermark():
@@ -164,15 +164,6 @@ def test_the_greatest_watermark_of_two_sources_is_refused(spark):
         spark.conf.unset(policy)
 
 
-def test_a_stream_becomes_a_data_frame(spark):
-    """A batch of columns, which Spark SQL goes on with."""
-    pairs = environment("BATCH").from_collection([("a", 1), ("a", 2), ("b", 5)], PAIR)
-
-    frame = pairs.key_by(first).sum(1).to_data_frame()
-
-    assert sorted(map(tuple, frame.where("f1 < 5").collect())) == [("a", 3)]
-
-
 def test_what_is_not_there_is_refused_by_name():
     """When the job starts, with the remedy."""
     env = environment("STREAMING")
@@ -182,16 +173,3 @@ def test_what_is_not_there_is_refused_by_name():
         SparkSetupError, match=r"not there on Spark yet .*set execution.target to local"
     ):
         copies.execute_and_collect()
-
-
-class Where(KeyedProcessFunction):
-    """Tells which instance of how many has got an element."""
-
-    def open(self, runtime_context):
-        """Asks."""
-        self.index = runtime_context.get_index_of_this_subtask()
-        self.count = runtime_context.get_number_of_parallel_subtasks()
-
-    def process_element(self, value, ctx):
-        """Tells."""
-        yield value, self.index, self.count

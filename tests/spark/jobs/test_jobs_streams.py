@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from spark_jobs import on_spark
 
 from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink.common import (
@@ -19,7 +20,6 @@ from pyflinklike.pyflink.common import (
 from pyflinklike.pyflink.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
-    StreamExecutionEnvironment,
 )
 from pyflinklike.pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from pyflinklike.pyflink.datastream.window import (
@@ -34,12 +34,6 @@ RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
 PATIENCE = 150
 
 
-def environment():
-    """One whose jobs run on Spark."""
-    values = {"execution.target": "spark"}
-    return StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
-
-
 def append(spark, folder, rows):
     """A file of users and numbers."""
     frame = spark.createDataFrame(rows, "user string, n long")
@@ -49,7 +43,7 @@ def append(spark, folder, rows):
 def stream_of(spark, folder):
     """The files as the stream of a job, one in a micro-batch."""
     reading = spark.readStream.schema("user string, n long").option("maxFilesPerTrigger", 1)
-    return environment().from_data_frame(reading.parquet(str(folder)))
+    return on_spark().from_data_frame(reading.parquet(str(folder)))
 
 
 class Rated(KeyedBroadcastProcessFunction):
@@ -72,7 +66,7 @@ def test_broadcast_rules_stay_when_a_query_begins_again(spark, tmp_path):
     """In every key group, also in those that had no element; each rule is processed once in each task."""
 
     def given():
-        environment_ = environment()
+        environment_ = on_spark()
         reading = spark.readStream.schema("user string, n long").option("maxFilesPerTrigger", 1)
         main, rules = (
             environment_.from_data_frame(reading.parquet(str(tmp_path / name)))
@@ -172,7 +166,7 @@ def test_processing_timers_fire_beside_event_time(spark, tmp_path):
     append(spark, tmp_path / "in", [("a", 1), ("b", 2)])
     reading = spark.readStream.schema("user string, n long, at timestamp")
     frame = reading.parquet(str(tmp_path / "in")).selectExpr("user", "timestamp_millis(n) as at")
-    timed = environment().from_data_frame(frame, event_time="at")
+    timed = on_spark().from_data_frame(frame, event_time="at")
     alarmed = timed.key_by(lambda row: row.user).process(Alarm(700), Types.STRING())
     behind = alarmed.key_by(lambda user: user).process(Alarm(100), Types.STRING())
 
@@ -193,7 +187,7 @@ class ByNumber(TimestampAssigner):
 
 def test_times_assigned_between_operators_make_a_watermark_of_their_own(spark):
     """Windows behind close by it within the job, and those behind these; the source has none."""
-    env = environment()
+    env = on_spark()
     env.configure(Configuration().set_string("pyflinklike.source.records-per-batch", "1"))
     elements = [("a", 1), ("b", 3), ("a", 4), ("b", 12), ("a", 2), ("c", 31)]
     first = env.from_collection(elements).key_by(lambda pair: pair[0], Types.STRING())

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from job_savepoint_support import told
 from job_stream_support import needs_streams, results_of_stream
-from jobs.collection import JOBS
+from jobs.collection import every_job
 from jobs.refused_by_spark import REFUSED, REFUSED_ON_STREAMS, runs_or_is_refused
 
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
@@ -28,10 +27,7 @@ from pyflinklike.pyflink.datastream import (
 )
 from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-for each in sorted((REPOSITORY / "tests" / "support" / "jobs").glob("*_jobs.py")):
-    if not each.name.startswith("test_"):
-        importlib.import_module(f"jobs.{each.stem}")
+JOBS = every_job()
 
 IN_BATCH = [job for job in JOBS if job.batch is not None]
 ONE_BY_ONE = {"pyflinklike.source.records-per-batch": "1"}
@@ -41,7 +37,6 @@ STREAMED = [
 ]  # all cuts run on Spark: tests/spark/jobs
 STREAM_FACTS = SessionFacts(partitions=1, max_parallelism=4, time_zone="UTC")
 FACTS = SessionFacts(partitions=2, max_parallelism=4, time_zone="UTC")
-SORTED = [("__key_group", "ascending"), ("time", "ascending"), ("arrival", "ascending")]
 
 
 class Line:
@@ -110,11 +105,6 @@ def results_of(job):
         results.add(zip(*(column.to_pylist() for column in batch.columns)))
     (collected,) = results.collected.values()
     return list(collected)
-
-
-def told(elements):
-    """Elements in an order that does not depend on that in which they came."""
-    return sorted(map(repr, elements))
 
 
 @pytest.mark.parametrize("each", IN_BATCH, ids=[job.name for job in IN_BATCH])

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import pytest
-from job_savepoint_support import Cut, stopped_after
+from job_savepoint_support import Cut, stopped_after, told
 from job_stream_support import needs_streams, results_of_stream
-from jobs.collection import JOBS
+from jobs.collection import every_job
 from jobs.refused_by_spark import REFUSED_ON_STREAMS, runs_or_is_refused
 from local_support import local
 
@@ -19,9 +16,7 @@ from pyflinklike.pyflink._spark.job_plan import SessionFacts
 from pyflinklike.pyflink._spark.job_session import refuse_what_is_missing
 from pyflinklike.pyflink.datastream import KeyedStream
 
-for each in sorted((Path(__file__).parents[2] / "support" / "jobs").glob("*_jobs.py")):
-    if not each.name.startswith("test_"):
-        importlib.import_module(f"jobs.{each.stem}")
+JOBS = every_job()
 
 # A job that begins has no watermark yet: nothing is late then.
 NOT_CUT = {"late_elements_go_aside", "late_elements_that_are_allowed", "nothing_at_all"}
@@ -39,11 +34,6 @@ def ended_by_spark(program, savepoint):
     job = Job(graph, program._settings(graph, None))
     refuse_what_is_missing(job)
     return results_of_stream(job, FACTS, savepoint=str(savepoint))
-
-
-def told(elements):
-    """Elements in an order that does not depend on that in which they came."""
-    return sorted(map(repr, elements))
 
 
 @needs_streams

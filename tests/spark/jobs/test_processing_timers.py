@@ -6,7 +6,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from job_stream_support import StateOperator, results_of_stream
+from job_stream_support import StateOperator, job_collected, results_of_stream
 from test_time_modes import FACTS, Endless, job_of
 
 from pyflinklike.backends.heap.heap_backend import HashMapStateBackend
@@ -30,25 +30,6 @@ class Later(KeyedProcessFunction):
     def on_timer(self, timestamp, ctx):
         now = ctx.timer_service().current_processing_time()
         yield f"{ctx.get_current_key()} for {timestamp} at {now}"
-
-
-def job_collected(stream):
-    """The job that collects a stream."""
-    jobs = []
-
-    class Host:
-        def __init__(self, job):
-            jobs.append(job)
-
-        def collect(self, _):
-            return iter(())
-
-        def cancel(self):
-            """Nothing runs."""
-
-    stream._program._host = lambda: Host
-    list(stream.execute_and_collect())
-    return jobs[0]
 
 
 def keyed_pairs(*elements):

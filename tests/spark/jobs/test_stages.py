@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which part of a graph runs between which shuffles."""
+"""Which part of a graph runs between which shuffles, and which partitionings have no place there."""
 
 from __future__ import annotations
 
 import pytest
 
+from pyflinklike.errors import SparkSetupError
+from pyflinklike.pyflink._graph.job import Job
+from pyflinklike.pyflink._spark.job_session import refuse_what_is_missing
 from pyflinklike.pyflink._spark.stages import stages_of
-from pyflinklike.pyflink.datastream import StreamExecutionEnvironment
+from pyflinklike.pyflink.common import Types
+from pyflinklike.pyflink.datastream import BroadcastProcessFunction, StreamExecutionEnvironment
+from pyflinklike.pyflink.datastream.state import MapStateDescriptor
 from pyflinklike.spark._wire.key_groups import MOST_OPERATORS
 
 
@@ -100,3 +105,52 @@ def test_a_source_reaches_only_its_own_part(env):
     names = {graph.nodes[number].name for number in part.inner}
     assert {"one", "both"} <= names
     assert "other" not in names
+
+
+# Partitionings that functions see, where a task cannot give what is asked for
+
+RULES = MapStateDescriptor("rules", Types.INT(), Types.INT())
+
+
+class Nothing(BroadcastProcessFunction):
+    """Gives nothing."""
+
+    def process_element(self, value, ctx):
+        """Nothing."""
+
+    def process_broadcast_element(self, value, ctx):
+        """Nothing."""
+
+
+def refuse(env, program):
+    """See that Spark can run a program."""
+    program(env.from_collection([1])).print()
+    graph = env._program.graph()
+    refuse_what_is_missing(Job(graph, env._program._settings(graph, None)))
+
+
+def keyed(stream):
+    """A fold of each key."""
+    return stream.key_by(lambda n: n).sum()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda stream: keyed(stream.broadcast()),
+        lambda stream: stream.broadcast().connect(stream.broadcast(RULES)).process(Nothing()),
+        lambda stream: stream.broadcast().union(keyed(stream)),
+    ],
+    ids=["keys", "a broadcast input", "a union with what is behind a shuffle"],
+)
+def test_copies_that_would_be_lost_are_refused(env, program):
+    """What is behind would get one of each element."""
+    with pytest.raises(SparkSetupError, match=r"a broadcast\(\) or partition_custom\(\) before"):
+        refuse(env, program)
+
+
+def test_copies_for_functions_and_sinks_are_there(env):
+    """Also of what is behind a shuffle."""
+    refuse(env, lambda stream: stream.broadcast())
+    refuse(env, lambda stream: keyed(keyed(stream).broadcast().map(lambda n: n)))
+    refuse(env, lambda stream: keyed(stream.partition_custom(lambda key, n: 0, lambda n: n)))

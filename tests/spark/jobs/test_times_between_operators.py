@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import pytest
-from job_stream_support import results_of_stream
+from job_savepoint_support import told
+from job_stream_support import job_collected, results_of_stream
 from jobs.timed import ByField, timed
-from test_processing_timers import job_collected
+from local_support import Each
 
 from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK
 from pyflinklike.errors import SparkSetupError
@@ -31,13 +32,6 @@ def environment(target="spark", **settings):
     return StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(values))
 
 
-class Passing(KeyedProcessFunction):
-    """Gives what comes."""
-
-    def process_element(self, value, ctx):
-        yield value
-
-
 class Seen(KeyedProcessFunction):
     """Tells the watermark that each element sees; and of a timer the one at which it fires."""
 
@@ -54,18 +48,13 @@ class Seen(KeyedProcessFunction):
 def again(stream, delay=0):
     """The stream behind a keyed operator, with the second field as its times."""
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(delay))
-    passed = stream.key_by(lambda pair: pair[0], Types.STRING()).process(Passing())
+    passed = stream.key_by(lambda pair: pair[0], Types.STRING()).process(Each())
     return passed.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(ByField(1)))
 
 
 def by_name(stream):
     """The stream by its first field."""
     return stream.key_by(lambda pair: pair[0], Types.STRING())
-
-
-def told(elements):
-    """Elements in an order that does not depend on that of keys."""
-    return sorted(map(repr, elements))
 
 
 ELEMENTS = [("a", 10), ("b", 12), ("a", 16), ("b", 13), ("c", 30), ("a", 28)]
@@ -118,7 +107,7 @@ def test_two_assigners_behind_each_other_count_as_the_last_one():
 
     def declared(env):
         return by_name(
-            again(by_name(again(env.from_collection(ELEMENTS))).process(Passing()))
+            again(by_name(again(env.from_collection(ELEMENTS))).process(Each()))
         ).process(Seen())
 
     found = results_of_stream(job_collected(declared(environment())), FACTS)
@@ -130,7 +119,7 @@ def test_operators_side_by_side_have_watermarks_of_their_own():
     """One has that of Spark, the other one that of the times between; they share a state operator."""
     env = environment()
     pairs = timed(env, *ELEMENTS)
-    passed = by_name(pairs).process(Passing())
+    passed = by_name(pairs).process(Each())
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(1_000))
     later = passed.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(ByField(1)))
     both = by_name(passed).process(Seen()).union(by_name(later).process(Seen()))

@@ -7,12 +7,14 @@ where the host cuts the input, unless the job says with which cuts it goes.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
 
-__all__ = ["JOBS", "Job", "job"]
+__all__ = ["JOBS", "Job", "every_job", "job"]
 
 
 @attrs.frozen
@@ -63,3 +65,10 @@ def job(
         return program
 
     return declared
+
+
+def every_job() -> list[Job]:
+    """All jobs, of all modules of the collection."""
+    for path in sorted(Path(__file__).parent.glob("*_jobs.py")):
+        importlib.import_module(f"jobs.{path.stem}")
+    return JOBS
