@@ -15,7 +15,6 @@ from pyflinklike import (
     DeadLetters,
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
-    KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -39,7 +38,7 @@ from pyflinklike.stores import (
     LruStoreDescriptor,
     WindowStoreDescriptor,
 )
-from pyflinklike.testing import BroadcastHarness, KeyedProcessHarness
+from pyflinklike.testing import KeyedProcessHarness
 
 DEAD, SIDE = OutputTag("dead"), OutputTag("side")
 MANY = DeadLetters(DEAD, at_most=10_000, per="batch")
@@ -381,16 +380,6 @@ def test_errors_that_are_not_the_records_always_fail():
         assert ([], ["a"]) == (harness.side_output(DEAD), harness.process_element(("a", None)))
 
 
-def test_more_letters_than_are_wanted_fail():
-    """The one above the bound raises, with what the function raised last."""
-    on_error = DeadLetters("dead", at_most=2, per="batch")
-    with KeyedProcessHarness(Raising(), lambda each: each[0], on_error=on_error) as harness:
-        harness.process_element(("a", ValueError("first")))
-        harness.process_element(("a", ValueError("second")))
-        with pytest.raises(UserFunctionError, match=r"takes at most 2 .*got 3 .*ValueError: third"):
-            harness.process_element(("a", ValueError("third")))
-
-
 @pytest.mark.parametrize(
     ("at_most", "per", "error"),
     [
@@ -406,45 +395,6 @@ def test_bounds_that_make_no_sense_are_refused(at_most, per, error):
     """When they are declared, with an example of one that does."""
     with pytest.raises(error, match=r"DeadLetters: .*, got "):
         DeadLetters("dead", at_most, per)
-
-
-RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
-
-
-class Ruled(KeyedBroadcastProcessFunction):
-    """Counts by rules; raises for a rule below 0, and for an element without a rule."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
-
-    def process_element(self, value: Any, ctx: Any) -> Any:
-        self.count.update((self.count.value() or 0) + 1)
-        yield value, ctx.get_broadcast_state(RULES).get(value) + self.count.value()
-
-    def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
-        name, number = value
-        ctx.get_broadcast_state(RULES).put(name, number)
-        yield "rule", name
-        if number < 0:
-            raise ValueError(name)
-
-
-def test_an_element_of_the_broadcast_input_may_fail_too():
-    """Its writes are undone in each key group of the task, and its letter has no key."""
-    with BroadcastHarness(Ruled(), [RULES], lambda each: each, on_error=MANY) as harness:
-        harness.process_broadcast_element(("x", 5))
-        harness.process_broadcast_element(("x", -5))
-        harness.process_element("x")
-        harness.process_element("y")
-        letters = [(row.key, row.call, row.error_class) for row in harness.side_output(DEAD)]
-        assert (
-            [("rule", "x"), ("x", 6)],
-            [
-                (None, "process_broadcast_element", "ValueError"),
-                ("y", "process_element", "TypeError"),
-            ],
-            1,
-        ) == (harness.output, letters, harness.num_keyed_state_entries("count"))
 
 
 class MuteError(TypeError):

@@ -119,6 +119,6 @@ def test_a_number_is_one_in_a_micro_batch():
     """The letter above it fails at once, and the next micro-batch begins anew."""
     query = Query(DeadLetters(DEAD, at_most=5, per="batch"))
     assert ["", ""] == [query.failure((0, 2, 0), (1, 3, 0)) for _ in range(2)]
-    assert "takes at most 5 records and timers of a task in a micro-batch, got 6" in query.failure(
-        (0, 2, 0), (1, 4, 0)
-    )
+    told = query.failure((0, 2, 0), (1, 4, 0))
+    assert "takes at most 5 records and timers of a task in a micro-batch, got 6" in told
+    assert "ValueError: bad" in told

@@ -174,13 +174,6 @@ def test_outputs_that_are_no_iterable_are_told(outputs):
 # Our own errors
 
 
-def test_our_own_errors_keep_their_class():
-    """Raised through user code they are not the user's."""
-    with pytest.raises(StateValueError) as raised:
-        drive(LONG).update("x")
-    assert not isinstance(raised.value, UserFunctionError)
-
-
 def test_our_own_errors_can_be_caught_by_user_code():
     """The function goes on, the state as it was."""
 
@@ -193,15 +186,6 @@ def test_our_own_errors_can_be_caught_by_user_code():
     state = drive(LONG)
     state.update(1)
     assert 1 == state.run(careful)
-
-
-def test_our_own_errors_have_a_note_of_the_element():
-    """Which names key, element and time."""
-    with pytest.raises(StateValueError) as raised:
-        drive(LONG).of("ann").stamped(5).update("x")
-    notes = "".join(raised.value.__notes__)
-    assert "for key 'ann', element" in notes
-    assert "at time 5" in notes
 
 
 # Keys
@@ -229,6 +213,3 @@ def test_a_key_must_be_of_the_declared_type(key):
     """A LONG key is an int and nothing like one."""
     with pytest.raises(StateValueError):
         drive(LONG, key_type=Types.LONG()).of(key).update(1)
-
-
-# Access without a key

@@ -93,16 +93,14 @@ def test_the_function_of_a_state_is_told_with_its_line() -> None:
 
 
 def test_an_error_of_ours_has_the_users_line_in_its_note() -> None:
-    """Its message is the state's, the note is the call's."""
+    """Its message and class are the state's; the note has the call's key, element and time."""
 
     def updates(function: Runs, value: Any, _ctx: Any) -> Any:
         function.total.update("x")
 
-    error = error_of(updates)
-    assert (StateValueError, True) == (
-        type(error),
-        error.__notes__[0].endswith(f"at time None {line_of(updates, 1)}"),
-    )
+    error = error_of(updates, 7, 5)
+    told = f"failed for key 'k', element 7, at time 5 {line_of(updates, 1)}"
+    assert (StateValueError, True) == (type(error), error.__notes__[0].endswith(told))
 
 
 def test_a_function_that_is_installed_as_a_library_is_told_with_its_line(tmp_path: Path) -> None:
@@ -178,33 +176,6 @@ def test_nothing_is_hinted_at_that_is_not_so(call: Any, timestamp: int | None) -
         type(error),
         str(error).endswith(f"{line_of(call)}"),
     )
-
-
-@pytest.mark.parametrize(
-    ("call", "hint"),
-    [
-        (
-            lambda _function, _value, _ctx: ValueStateDescriptor("s", Types.LONG()).value(),
-            "; a descriptor only declares: open() gets its state from the runtime_context",
-        ),
-        (
-            lambda _function, _value, ctx: ctx.get_state("total"),
-            "; states are made in open(), by the runtime_context",
-        ),
-        (
-            lambda _function, value, ctx: ctx.output("late", value),
-            "; write yield value, or yield tag, value for a side output",
-        ),
-        (
-            lambda function, value, _ctx: function.parts.append(value),
-            "; add(value) and add_all(values) append",
-        ),
-    ],
-    ids=["a descriptor for its state", "a state of ctx", "ctx.output", "append"],
-)
-def test_what_is_to_be_had_elsewhere_is_told(call: Any, hint: str) -> None:
-    """Java's names, and what a newcomer would look for first."""
-    assert str(error_of(call)).endswith(f"{line_of(call)}{hint}")
 
 
 def test_an_error_of_ours_in_open_names_the_line() -> None:

@@ -12,7 +12,7 @@ from pyflinklike import KeyedProcessFunction, Types, ValueStateDescriptor
 from pyflinklike._changelog.key_group_state import KeyGroupState
 from pyflinklike._changelog.log_storage import InMemoryLogStorage
 from pyflinklike._changelog.segments import Segment, read_segment
-from pyflinklike._clock import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
+from pyflinklike._clock import MIN_WATERMARK, TimeDomain
 from pyflinklike._runtime.keyed_operator import KeyedProcessOperator
 from pyflinklike._runtime.micro_batch import (
     PreWatermarkRecords,
@@ -190,16 +190,6 @@ def test_what_a_group_begins_with_is_written_once(operator):
     assert {0: first[0]} == {0: storage.segments[0]} == first
     assert [0, 1] == [*storage.segments]
     assert 2 == served.head.log_entries
-
-
-def test_at_the_end_of_a_bounded_input_every_timer_fires(operator):
-    """As in Flink's batch mode: `test_batch_end` has the rest."""
-    enter_bounded(operator, 0, processing_time=50)
-    operator.process(*records(-60, 1))
-    end_bounded(operator)
-
-    assert [("total", 1), ("EVENT_TIME", 60), ("PROCESSING_TIME", 60)] == outputs(operator)
-    assert MAX_WATERMARK == operator.clock.watermark
 
 
 def test_each_group_of_a_bounded_input_begins_before_any_event(operator):

@@ -66,11 +66,6 @@ def test_an_empty_tuple_is_a_main_output():
     assert [(), (1, LATE)] == emitted([(), (1, LATE)])[1]
 
 
-def test_a_tagged_pair_stays_a_side_output_if_nobody_reads_it():
-    """PyFlink puts the pair into the main output then."""
-    assert [] == emitted([(LATE, 1)])[1]
-
-
 @pytest.mark.parametrize("wrong", [(LATE,), (LATE, 1, 2)], ids=["alone", "three"])
 def test_a_tag_comes_with_one_value(wrong):
     """Anything else is a mistake that is told."""

@@ -361,6 +361,19 @@ HINTS: dict[str, tuple[Callable[[Any, Any, Any], Any], str]] = {
         lambda f, v, ctx: ctx.timer_service().register_timer(v),
         "; a TimerService has current_processing_time()",
     ),
+    "descriptor for its state": (
+        lambda f, v, ctx: ValueStateDescriptor("s", LONG).value(),
+        "; a descriptor only declares: open() gets its state from the runtime_context",
+    ),
+    "state of ctx": (
+        lambda f, v, ctx: ctx.get_state("total"),
+        "; states are made in open(), by the runtime_context",
+    ),
+    "ctx.output": (
+        lambda f, v, ctx: ctx.output("late", v),
+        "; write yield value, or yield tag, value for a side output",
+    ),
+    "append": (lambda f, v, ctx: f.parts.append(v), "; add(value) and add_all(values) append"),
     "module": (
         lambda f, v, ctx: __import__("no_such_module"),
         "--py-files of spark-submit (docs/how-to/run-on-a-cluster.md)",

@@ -197,7 +197,6 @@ def test_a_damaged_byte_anywhere_is_an_error_of_ours():
             KeyedProcessHarness.of_failure(damaged, Ratio())
     with pytest.raises(DeclarationTypeError, match="got None; it is null if snapshot_bytes"):
         KeyedProcessHarness.of_failure(None, Ratio())
-    assert whole == bytes(bytearray(whole))
     KeyedProcessHarness.of_failure(bytearray(whole), Ratio()).close()
 
 
@@ -403,7 +402,7 @@ COUNT = ValueStateDescriptor("count", Types.LONG())
 
 
 class Ruled(KeyedBroadcastProcessFunction):
-    """Counts by rules; a negative rule fails behind a look at all counts."""
+    """Counts by rules; a negative rule fails behind a write and a look at all counts."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(COUNT)
@@ -414,12 +413,13 @@ class Ruled(KeyedBroadcastProcessFunction):
 
     def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
         name, number = value
+        rules, found = ctx.get_broadcast_state(RULES), []
+        before = dict(rules.items())
+        rules.put(name, number)
+        yield "rule", name
         if number < 0:
-            found: list[Any] = []
             ctx.apply_to_keyed_state(COUNT, lambda key, state: found.append((key, state.value())))
-            raise ValueError(sorted(found), dict(ctx.get_broadcast_state(RULES).items()))
-        ctx.get_broadcast_state(RULES).put(name, number)
-        return []
+            raise ValueError(sorted(found), before)
 
 
 class Looking(Ruled):
@@ -461,7 +461,10 @@ def test_a_broadcast_element_that_looked_at_no_key_has_none_in_its_failure_snaps
 
 
 def test_calls_of_a_function_with_a_broadcast_input_are_replayed_too():
-    """An element finds the rules; an element of the broadcast input finds the keys that it looked at."""
+    """An element finds the rules; one of the broadcast input finds the keys that it looked at.
+
+    What it has written and put out is undone, and its letter has no key.
+    """
     on_error = DeadLetters(DEAD, 9, "batch")
     with BroadcastHarness(Ruled(), [RULES], lambda row: row.user, on_error=on_error) as driver:
         driver.process_element(Row(user="ann"))
@@ -469,7 +472,13 @@ def test_calls_of_a_function_with_a_broadcast_input_are_replayed_too():
         for user in ("ann", "bob", "bob"):
             driver.process_element(Row(user=user))
         driver.process_broadcast_element(("each", -5))
+        driver.process_element(Row(user="bob"))
         element, broadcast = driver.side_output(DEAD)
+        assert [("rule", "each"), ("ann", 6), ("bob", 6), ("bob", 7), ("bob", 8)] == driver.output
+        assert [
+            ("ann", "process_element", "TypeError"),
+            (None, "process_broadcast_element", "ValueError"),
+        ] == [(each.key, each.call, each.error_class) for each in (element, broadcast)]
     with BroadcastHarness.of_failure(element.failure_snapshot, Ruled(), [RULES]) as harness:
         with pytest.raises(TypeError):
             harness.replay()
