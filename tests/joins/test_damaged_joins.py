@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
+from crafted_segments import with_column
 from test_interval_join import joining
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend
-from pyflinklike._changelog.entry_codec import schema_of
 from pyflinklike._changelog.segments import Segment, read_segment
-from pyflinklike._changelog.stored_table import StoredTable
 from pyflinklike.errors import CorruptStateError
 
 
@@ -23,14 +22,7 @@ def crafted(stored: bytes, name: str, change: Callable[[pa.Array], pa.Array]) ->
     for table_id, payload in snapshot.sections:
         declaration = snapshot.declarations[table_id]
         if declaration.name == "_join_left":
-            table = StoredTable(declaration)
-            schema = schema_of(table.spec, table.key_type, payload[0])
-            message = pa.ipc.read_message(pa.py_buffer(payload)[8:])
-            batch = pa.ipc.read_record_batch(message, schema)
-            number = schema.names.index(name)
-            column = change(batch.column(number))
-            batch = batch.set_column(number, schema.field(number), column)
-            payload = payload[:8] + batch.serialize().to_pybytes()
+            payload = with_column(declaration, payload, name, change)
         sections.append((table_id, payload))
     return Segment(snapshot.nonce, snapshot.parent, snapshot.declarations, sections).to_bytes()
 

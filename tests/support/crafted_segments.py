@@ -36,6 +36,7 @@ from pyflinklike._changelog.segments import (
     read_segment,
 )
 from pyflinklike._changelog.snapshot_division import regroup_snapshot
+from pyflinklike._changelog.stored_table import StoredTable
 from pyflinklike.errors import CorruptStateError, IncompatibleStateError
 from pyflinklike.state.table import MISSING, Shape, TableChanges, TableSpec
 from pyflinklike.types import Instant, Types
@@ -43,7 +44,6 @@ from pyflinklike.types.key_codec import AnyKeyTypeInfo
 
 _HEADER = struct.Struct("<3sBB16s16sI")
 _SECTION = struct.Struct("<BII")
-_AT = _HEADER.size + 4
 _PREFIX = 8
 _ROWS = 12
 _MEMORY = 4 * 1024**3
@@ -147,6 +147,19 @@ def body_of(declaration: bytes, payload: bytes) -> bytes:
     """A body of two sections."""
     parts = [(0, declaration), (1, payload)]
     return b"".join(_SECTION.pack(kind, 0, len(each)) + each for kind, each in parts)
+
+
+def with_column(
+    declaration: Declaration, payload: bytes, name: str, change: Callable[[pa.Array], pa.Array]
+) -> bytes:
+    """A payload with another column of that name."""
+    table = StoredTable(declaration)
+    schema = schema_of(table.spec, table.key_type, payload[0])
+    message = pa.ipc.read_message(pa.py_buffer(payload)[8:])
+    batch = pa.ipc.read_record_batch(message, schema)
+    number = schema.names.index(name)
+    batch = batch.set_column(number, schema.field(number), change(batch.column(number)))
+    return payload[:8] + bytes(batch.serialize())
 
 
 def poked(random: Random, data: bytes, start: int = 0, end: int | None = None) -> bytes:

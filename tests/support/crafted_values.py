@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 from all_states import AllStates
+from crafted_segments import with_column
 from replay_support import record_of
 
 from pyflinklike import EmbeddedRocksDBStateBackend, HashMapStateBackend, Row, Types
@@ -138,25 +139,19 @@ def crafted(random: Random, segment: Segment, own: set[str]) -> tuple[str, bytes
         what = f"table {declaration.name} as {other}"
     else:
         table = StoredTable(declaration)
-        schema = schema_of(table.spec, table.key_type, payload[0])
-        message = pa.ipc.read_message(pa.py_buffer(payload)[8:])
-        batch = pa.ipc.read_record_batch(message, schema)
-        names = [each for each in schema.names if each != "value" or declaration.name not in own]
-        name = random.choice(names)
-        number = schema.names.index(name)
-        column = replaced(random, batch.column(number))
-        new = batch.set_column(number, schema.field(number), column)
-        sections[at] = table_id, payload[:8] + new.serialize().to_pybytes()
-        changed = (
-            [
-                (old, other)
-                for old, other in zip(batch.column(number).to_pylist(), column.to_pylist())
-                if old != other
-            ]
-            if not pa.types.is_temporal(column.type)
-            else ""
-        )
-        what = f"{declaration.name}.{name}: {changed}"
+        names = schema_of(table.spec, table.key_type, payload[0]).names
+        name = random.choice([n for n in names if n != "value" or declaration.name not in own])
+        changes: list[Any] = []
+
+        def change(column: Any) -> Any:
+            new = replaced(random, column)
+            if not pa.types.is_temporal(column.type):
+                pairs = zip(column.to_pylist(), new.to_pylist())
+                changes.extend((old, other) for old, other in pairs if old != other)
+            return new
+
+        sections[at] = table_id, with_column(declaration, payload, name, change)
+        what = f"{declaration.name}.{name}: {changes}"
     return what, Segment(segment.nonce, segment.parent, segment.declarations, sections).to_bytes()
 
 

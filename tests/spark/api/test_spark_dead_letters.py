@@ -274,15 +274,6 @@ def test_too_many_letters_fail_the_query(spark):
         by_number.collect()
 
 
-def test_a_few_of_many_are_within_the_bound_in_one_key_as_in_many(spark):
-    """Twelve bad records of 2,012 are 0.6 %, whichever key group comes first."""
-    bad = [("a", at(100 + each), -each) for each in range(1, 13)]
-    good = [(f"k{each % 7}", at(100 + each), 1) for each in range(2_000)]
-    result = _total(bounded(spark, bad + good, SCHEMA), on_error=DeadLetters(DEAD)).persist()
-    assert 12 == get_side_output(result, DEAD).count()
-    result.unpersist()
-
-
 def test_a_stream_of_few_records_that_all_raise_fails_soon(spark, tmp_path):
     """Its second micro-batch has the letters of the first, too; it is not committed."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)
