@@ -92,11 +92,21 @@ def test_the_event_time_is_that_of_the_commit(committed, processed, expected):
     assert expected == decode_debezium(record(value)).event_time
 
 
-def test_a_message_in_the_log_is_nothing_to_apply():
-    """`pg_logical_emit_message` writes them, with the prefix as key."""
-    value = {"op": "m", "ts_ms": 1, "source": source(), "message": {"prefix": "p", "content": ""}}
+MESSAGE = {"op": "m", "ts_ms": 1, "source": source(), "message": {"prefix": "p", "content": ""}}
 
-    assert decode_debezium(record(value, {"prefix": "p"})) is None
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        (record(MESSAGE, {"prefix": "p"}), {}),
+        (record(None, {"id": 1}), {"key": "name"}),
+        (record(None, {"id": 1}), {"order": lambda each: each["offset"]}),
+    ],
+    ids=["a message in the log", "a tombstone without the key", "a tombstone without an order"],
+)
+def test_what_changes_no_row_is_nothing_to_apply(given, options):
+    """`pg_logical_emit_message` writes messages; a tombstone follows a delete that was applied."""
+    assert decode_debezium(given, **options) is None
 
 
 # Tombstones
@@ -124,21 +134,11 @@ def test_a_tombstone_is_below_the_delete_it_follows_and_below_the_next_life():
     assert tombstone.order_key < decoded("c", None, NEW).order_key
 
 
-def test_a_tombstone_without_the_columns_asked_for_is_nothing_to_apply():
-    """The delete before it had the row, and so the key."""
-    assert decode_debezium(record(None, {"id": 1}), key="name") is None
-
-
 def test_a_tombstone_without_an_offset_is_below_everything():
     """It still has an order, which an upsert asks for."""
     tombstone = decode_debezium({"key": "1", "value": None})
 
     assert tombstone.order_key < decode_debezium(record(None, 1, offset=0)).order_key
-
-
-def test_a_tombstone_is_nothing_to_a_function_that_orders():
-    """There is no envelope that it could read, and the delete was applied."""
-    assert decode_debezium(record(None, {"id": 1}), order=lambda each: each["offset"]) is None
 
 
 # Truncation

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debezium records that cannot be decoded: raised, or inline as events."""
+"""Debezium records that cannot be decoded, by whomever written: raised, or inline as events."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from debezium_support import NEW, decoded, envelope, record, records
+from debezium_hostile_support import deep_records, hostile_records
+from debezium_support import NEW, decoded, envelope, record, source
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyflinklike.cdc import decode_debezium
-from pyflinklike.errors import KeyDecodeError, NullKeyError, ValueDecodeError
+from pyflinklike.cdc import CdcEvent, decode_debezium
+from pyflinklike.cdc.envelope import MOST_DEPTH
+from pyflinklike.errors import UpsertError, ValueDecodeError
 
 BROKEN = [
     ("{", "must be the JSON"),
@@ -26,10 +30,19 @@ BROKEN = [
     ('{"op": "c"}', "must come with the row after it"),
     ('{"op": "c", "after": [1]}', "'after' must be an object"),
     ('{"op": "c", "after": "{"}', "'after' as text must be the JSON of a document"),
+    (b'{"op":"c","after":{"id":NaN}}', "must "),
+    (b'{"op":"c","after":{"id":1e999}}', "must "),
+    (b'{"op":"c","after":{"id":"\\ud800"}}', "must "),
+    ('{"op":"c","after":{"id":"\ud800"}}', "must "),
+    (b'{"op":"c","after":{"id":' + b"9" * 5_000 + b"}}", "must "),
+    (b'{"op":"c","op":"u","after":[]}', "must "),
+    (json.dumps(envelope("c", None, NEW, source={"scn": "1", "lcr_position": ["ab"]})), "must "),
+    (json.dumps(envelope("c", None, NEW, source=source(lsn="x"))), "must "),
 ]
+"""Bytes that are no text, numbers that are none, and positions of no connector's form, too."""
 
 
-@pytest.mark.parametrize(("value", "message"), BROKEN)
+@pytest.mark.parametrize(("value", "message"), BROKEN, ids=range(len(BROKEN)))
 def test_a_value_that_is_no_envelope_is_raised_where_it_is(value, message):
     """The message names partition and offset; the class is also a ValueError."""
     broken = {"key": '{"id": 1}', "value": value, "partition": 2, "offset": 40}
@@ -40,7 +53,7 @@ def test_a_value_that_is_no_envelope_is_raised_where_it_is(value, message):
     assert isinstance(raised.value, ValueError)
 
 
-@pytest.mark.parametrize(("value", "message"), BROKEN)
+@pytest.mark.parametrize(("value", "message"), BROKEN, ids=range(len(BROKEN)))
 def test_a_value_that_is_no_envelope_is_an_event_with_an_error_inline(value, message):
     """Of its key, so that it takes the row's place."""
     event = decode_debezium({"key": '{"id": 1}', "value": value}, on_error="inline")
@@ -78,24 +91,59 @@ def test_an_error_of_the_key_is_inline_as_well():
     assert (None, True) == (event.key, event.error.startswith("KeyDecodeError: "))
 
 
-@given(st.none() | st.text(max_size=30) | st.binary(max_size=30), st.none() | st.text(max_size=9))
-def test_any_record_is_an_event_or_an_error(value, key):
-    """Nothing but the errors of an upsert is raised, and inline nothing is lost."""
-    broken = {"key": key, "value": value, "partition": 0, "offset": 0}
-    event = decode_debezium(broken, on_error="inline")
+# Records that no connector writes
 
-    if event.error is None:
-        assert event == decode_debezium(broken)
+ORDERS = ["source", "offset", lambda fields: fields["offset"]]
+
+
+@pytest.mark.parametrize("depth", [MOST_DEPTH + 1, 1_000, 100_000])
+@pytest.mark.parametrize("place", deep_records(1))
+def test_deep_nesting_stops_nothing(place, depth):
+    """Wherever it is, in a value, a key or a field that is read or stepped over."""
+    deep = deep_records(depth)[place]
+    for order in ("source", lambda fields: fields["offset"]):
+        event = decode_debezium(deep, order=order, on_error="inline")
+        dropped = decode_debezium(deep, order=order, on_error="drop")
+
+        assert (dropped is None) == (event.error is not None)
+        assert event.error is None or len(event.error) < 5_000
+
+
+@pytest.mark.parametrize("place", ["the value", "the key", "a document as text", "after {"])
+@pytest.mark.parametrize("is_deep", [False, True], ids=["deep as allowed", "one deeper"])
+def test_the_depth_is_the_same_for_all_parts(place, is_deep):
+    """So that no later step runs out of stack where another one did not."""
+    within = {"the value": 0, "after {": 1}.get(place, 0)  # levels that stand around it
+    deep = deep_records(MOST_DEPTH + is_deep - within)[place]
+    event = decode_debezium(deep, on_error="inline")
+
+    assert (is_deep or place == "the value") == (event.error is not None)
+    if is_deep and place != "the value":
+        assert f"more than {MOST_DEPTH} deep" in event.error
+
+
+def test_a_message_of_a_large_record_is_short():
+    """Otherwise every log on the way would get 100 MB."""
+    for value in (b"x" * 100_000_000, json.dumps(envelope("c", None, ["y" * 100_000_000]))):
+        event = decode_debezium({**record(None, {"id": 1}), "value": value}, on_error="inline")
+
+        assert event.error.startswith("ValueDecodeError")
+        assert len(event.error) < 5_000
+
+
+@given(hostile_records(), st.sampled_from(ORDERS), st.sampled_from([None, "id", ("id", "b")]))
+def test_nothing_but_errors_of_ours_whatever_the_bytes(hostile, order, key):
+    """And with `on_error="inline"` and `"drop"` none at all."""
+    options = {"order": order, "key": key, "truncate": "apply"}
+    inline = decode_debezium(hostile, on_error="inline", **options)
+    dropped = decode_debezium(hostile, on_error="drop", **options)
+
+    assert isinstance(inline, CdcEvent | None)
+    if inline is None or inline.error is not None:
+        assert dropped is None
+        if inline is not None:
+            with pytest.raises(UpsertError) as raised:
+                decode_debezium(hostile, **options)
+            assert f"{raised.type.__name__}: {raised.value}" == inline.error
     else:
-        with pytest.raises((KeyDecodeError, NullKeyError, ValueDecodeError)) as raised:
-            decode_debezium(broken)
-        assert f"{raised.type.__name__}: {raised.value}" == event.error
-
-
-@given(records())
-def test_decoding_does_not_depend_on_what_to_do_with_errors(each):
-    """A good record is the same event three times."""
-    event = decode_debezium(each)
-
-    assert event == decode_debezium(each, on_error="inline")
-    assert event == decode_debezium(each, on_error="drop")
+        assert inline == dropped == decode_debezium(hostile, **options)
