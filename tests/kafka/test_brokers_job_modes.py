@@ -11,7 +11,7 @@ from kafka_jobs import endless, numbers, reading, timed, values_to, writing
 from kafka_support import Brokers, committed, new_topic, wait_for
 from spark_jobs import on_spark
 
-from pyflinklike.errors import BrokerError, DeclarationError
+from pyflinklike.errors import BrokerError
 from pyflinklike.pyflink.common import (
     Duration,
     Time,
@@ -105,15 +105,6 @@ def test_generated_elements_without_an_end(brokers):
 
     assert set(range(200)) <= set(found)
     assert len(found) == len(set(found))
-
-
-def test_a_batch_cannot_be_without_an_end(brokers):
-    """It is refused before anything runs."""
-    env = on_spark(**{"execution.runtime-mode": "BATCH"})
-    counted(env, endless(brokers, new_topic()).build(), brokers, new_topic())
-
-    with pytest.raises(DeclarationError, match="UNBOUNDED source"):
-        env.execute()
 
 
 def windows(env: StreamExecutionEnvironment, source: KafkaSource, strategy: Any) -> Any:

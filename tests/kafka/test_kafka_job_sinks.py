@@ -7,7 +7,7 @@ import json
 
 import attrs
 import pytest
-from kafka_jobs import numbers, reading, stream, timed, values_to, writing
+from kafka_jobs import endless, numbers, reading, stream, timed, values_to, writing
 from kafka_support import new_topic
 from local_support import local
 
@@ -250,19 +250,15 @@ def test_arguments_of_a_wrong_kind(brokers):
 
 def test_a_source_without_an_end_is_not_for_this_process(brokers):
     """It is a stream of Spark."""
-    builder = KafkaSource.builder().set_bootstrap_servers(brokers.servers).set_topics("t")
-    source = builder.set_value_only_deserializer(SimpleStringSchema()).build()
-
     with pytest.raises(SparkSetupError, match="or call set_bounded"):
-        stream(source).execute_and_collect()
+        stream(endless(brokers, "t").build()).execute_and_collect()
 
 
 def test_the_beginning_of_a_stream_is_found_once(brokers, topic):
     """Offsets by partition, which a restart uses again; what is written meanwhile is not left out."""
     numbers(brokers, topic, range(3))
-    builder = KafkaSource.builder().set_bootstrap_servers(brokers.servers).set_topics(topic)
-    builder.set_value_only_deserializer(SimpleStringSchema())
-    source = builder.set_starting_offsets(KafkaOffsetsInitializer.latest()).build()
+    latest = KafkaOffsetsInitializer.latest()
+    source = endless(brokers, topic).set_starting_offsets(latest).build()
 
     before = source.beginning()
     numbers(brokers, topic, range(3, 40))
@@ -274,8 +270,7 @@ def test_the_beginning_of_a_stream_is_found_once(brokers, topic):
 def test_a_stream_goes_on_at_the_offsets_of_a_savepoint(brokers, topic):
     """Partitions that the savepoint does not have are new, and begin at their first record."""
     numbers(brokers, topic, range(3))
-    builder = KafkaSource.builder().set_bootstrap_servers(brokers.servers).set_topics(topic)
-    source = builder.set_value_only_deserializer(SimpleStringSchema()).build()
+    source = endless(brokers, topic).build()
     count = len(json.loads(source.beginning())[topic])
 
     found = source.find_beginning_at(json.dumps(Offsets({(topic, 0): 2}).to_json()))

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from local_support import local
 
+from pyflinklike.errors import SparkSetupError
 from pyflinklike.pyflink._graph.files import FileFormat
 from pyflinklike.pyflink.common import Types, WatermarkStrategy
 from pyflinklike.pyflink.datastream.connectors import BucketAssigner, FileSink, FileSource
 
-__all__ = ["read_files", "source_of", "write_files"]
+__all__ = ["flips_of", "read_files", "source_of", "write_files"]
 
 
 def source_of(file_format: FileFormat, *paths: object) -> FileSource:
@@ -50,3 +52,19 @@ def write_files(folder: Path, factory: Any, elements: list[Any]) -> list[Path]:
     env.from_collection(elements, Types.PICKLED_BYTE_ARRAY()).sink_to(sink)
     env.execute()
     return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def flips_of(
+    file_format: FileFormat, path: Path, places: Iterable[int], told: Callable[[Any], Any] = str
+) -> set[Any]:
+    """What is read where a bit of a file is another one; None for an error that names the file."""
+    whole, damaged, found = path.read_bytes(), path.with_name("damaged"), set()
+    for place in places:
+        changed = bytearray(whole)
+        changed[place // 8] ^= 1 << place % 8
+        damaged.write_bytes(changed)
+        try:
+            found.add(told(list(file_format.read(damaged))))
+        except SparkSetupError as error:
+            found.add(None if str(damaged) in str(error) else str(error))
+    return found

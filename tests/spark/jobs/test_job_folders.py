@@ -20,6 +20,7 @@ from pyflinklike.pyflink.datastream.connectors import HybridSource
 from pyflinklike.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from pyflinklike.pyflink.datastream.window import TumblingEventTimeWindows
 
+PICKLED = Types.PICKLED_BYTE_ARRAY()
 OTHER_FACTS = SessionFacts(partitions=3, max_parallelism=18, time_zone="UTC")
 
 
@@ -38,30 +39,10 @@ def test_two_names_of_jobs_never_share_a_folder():
     assert not [name for name in map(folder_name, names) if "/" in name or name in (".", "..", "")]
 
 
-def other_function(env):
-    """Another class in the same place."""
-    return keyed(env, Two)
-
-
-def other_key_type(env):
-    """The same function, with keys of another type."""
-    return keyed(env, key_type=Types.PICKLED_BYTE_ARRAY())
-
-
 def other_max_parallelism(env):
     """Keys would be looked for in other groups."""
     env.set_max_parallelism(32)
     return keyed(env)
-
-
-def renamed(env):
-    """Its state has another name."""
-    return keyed(env, uid="sums")
-
-
-def other_source(env):
-    """Another collection in the same place."""
-    return keyed(env, elements=4)
 
 
 def further_source(env):
@@ -136,14 +117,24 @@ def test_an_operator_that_comes_behind_another_one_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        (other_function, r"'Keyed-1' \(Two, .* where there was operator 'Keyed-1' \(One"),
-        (other_key_type, "keys .* where there was operator 'Keyed-1'"),
+        (
+            lambda env: keyed(env, Two),
+            r"'Keyed-1' \(Two, .* where there was operator 'Keyed-1' \(One",
+        ),
+        (lambda env: keyed(env, key_type=PICKLED), "keys .* where there was operator 'Keyed-1'"),
         (other_max_parallelism, "max_parallelism 32.* where there was .*max_parallelism 16"),
-        (renamed, "operator 'sums' .* where there was operator 'Keyed-1'"),
-        (other_source, "a collection of 4 where there was a collection of 3"),
+        (
+            lambda env: keyed(env, uid="sums"),
+            "operator 'sums' .* where there was operator 'Keyed-1'",
+        ),
+        (lambda env: keyed(env, elements=4), "a collection of 4 where there was a collection of 3"),
         (further_source, "a collection of 1 where there was a collection of 3"),
         (further_operator, "operator 'Keyed-2' .* where there was none"),
         (no_operator, "none where there was operator 'Keyed-1'"),
+    ],
+    ids=[
+        *("function", "key type", "max_parallelism", "uid"),
+        *("source", "further source", "further operator", "no operator"),
     ],
 )
 @pytest.mark.restarts("job: class of an operator, without a uid", "refused")
