@@ -46,7 +46,7 @@ def test_a_view_in_postgresql_follows_the_model_of_views_in_files(schemas):
     run_state_machine_as_test(
         machine_over(schemas),
         settings=settings(
-            max_examples=max(2, settings().max_examples // 16),
+            max_examples=max(2, settings().max_examples // 5),
             stateful_step_count=10,
             deadline=None,
         ),
