@@ -31,7 +31,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed (the extra `spar
 pytestmark = pytest.mark.usefixtures("shipped_module")
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
-PATIENCE = 150
+PATIENCE = 600
 
 
 def append(spark, folder, rows):
