@@ -33,6 +33,15 @@ ELEMENTS = [
 class Both(JoinFunction):
     """One output of a pair."""
 
+    def __init__(self):
+        self.calls = []
+
+    def open(self, runtime_context):
+        self.calls.append("open")
+
+    def close(self):
+        self.calls.append("close")
+
     def join(self, first, second):
         return first and first.name, second and second[1]
 
@@ -100,6 +109,14 @@ def test_every_element_meets_every_one_of_the_other_input_in_its_window(join, al
     expected = [("x", [7]), ("y", [7]), *alone]
 
     assert sorted(expected, key=repr) == outputs(JoinedGroups(Both(), join))
+
+
+def test_a_join_function_is_opened_and_closed():
+    """Once for all windows, as each function."""
+    function = Both()
+    outputs(JoinedGroups(function, "inner"))
+
+    assert ["open", "close"] == function.calls
 
 
 def test_a_callable_is_a_join_function():
