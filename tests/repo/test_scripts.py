@@ -68,7 +68,7 @@ def test_a_tag_is_that_of_the_version_and_the_changelog_has_its_day(
 
 
 def test_what_is_known_to_differ_on_pyflink_is_there():
-    """The job in the collection, and the test with a line of the guide to migration."""
+    """The job in the collection, and what shows a line of the guide to migration."""
     oracle = script("oracle/known")
     known = oracle.KNOWN | oracle.KNOWN_IN_STREAMING | oracle.KNOWN_IN_BATCH
     root = SCRIPTS.parent
@@ -78,5 +78,5 @@ def test_what_is_known_to_differ_on_pyflink_is_there():
     assert known
     assert [] == [job for job in known if f"\ndef {job}(env):" not in jobs]
     tests = {*oracle.KNOWN.values(), *known.values()}
-    shown = {test.partition("::test_")[2] for test in DIFFERENCES.values()}
+    shown = {test.partition("::")[2].removeprefix("test_") for test in DIFFERENCES.values()}
     assert [] == sorted(tests - shown)
