@@ -161,6 +161,9 @@ def test_an_example_of_a_docstring_runs(code):
     _, used = names_of(code)
 
     unknown = {name for name in used if name not in known and not hasattr(builtins, name)}
+    closed = [door for door in doors if not can_be_resolved(door)]
+    if closed and unknown - STAND_INS - shown:
+        pytest.skip(f"without the packages of {closed} its names cannot be looked up")
 
     assert set() == unknown - STAND_INS - shown
     if unknown:
