@@ -12,9 +12,9 @@ call read the states of keys, it has the whole key group.
 A failure snapshot is a segment as in a log, so the code that checks and restores any state also
 checks and restores this one.  It declares all tables of the operator, even if they are empty.  Its
 last table is the call: one entry under the key (and in its namespace, if any), with the facts of
-the call as MessagePack.  Namespaces, timers and the entries of stores ascend, and those of a map are
-in the order in which the function iterates over them, so equal state gives equal bytes, whatever
-came before.
+the call as MessagePack.  Namespaces, timers and the entries of stores ascend.  Entries of a map are
+in the order in which the function iterates over them.  So equal state gives equal bytes, even if
+other records came before.
 
 An element that consists of plain values is written as such.  Other elements are pickled; if the
 operator may not unpickle, they are written as plain values if that is possible.  Reading a pickle
@@ -352,7 +352,7 @@ class FailureSnapshotMaker:
 
 
 def _in_order(spec: TableSpec, rows: Iterable[Any]) -> list[Any]:
-    """Return rows in an order that the function sees, or in one that no earlier record has a say in."""
+    """Return rows in the order that the function sees, or sorted if it sees none."""
     rows = list(rows)
     if spec.ordered or spec.name.startswith(RESERVED_PREFIX):
         rows.sort(key=lambda row: row[1])

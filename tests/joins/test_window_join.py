@@ -30,8 +30,8 @@ ELEMENTS = [
 ]
 
 
-class Both(JoinFunction):
-    """One output of a pair."""
+class Noted:
+    """Notes that it is opened and closed."""
 
     def __init__(self):
         self.calls = []
@@ -41,6 +41,10 @@ class Both(JoinFunction):
 
     def close(self):
         self.calls.append("close")
+
+
+class Both(Noted, JoinFunction):
+    """One output of a pair."""
 
     def join(self, first, second):
         return first and first.name, second and second[1]
@@ -55,17 +59,8 @@ class Each(FlatJoinFunction):
         return None
 
 
-class Sizes(CoGroupFunction):
+class Sizes(Noted, CoGroupFunction):
     """How large both groups are."""
-
-    def __init__(self):
-        self.calls = []
-
-    def open(self, runtime_context):
-        self.calls.append("open")
-
-    def close(self):
-        self.calls.append("close")
 
     def co_group(self, first, second):
         yield len(first), len(second)
