@@ -9,12 +9,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
-from surroundings import CHECKPOINT_FORMAT, REPOSITORY, SPARK_SETTINGS, TOO_BUSY, is_installed
+from surroundings import (
+    CHECKPOINT_FORMAT,
+    REPOSITORY,
+    SPARK_SETTINGS,
+    TOO_BUSY,
+    is_installed,
+    spark_home,
+)
 
 # Before anything imports them: their asserts explain themselves as those of tests do.
 pytest.register_assert_rewrite("pyflinklike.conformance", "agreement")
@@ -44,7 +50,7 @@ if not all(map(is_installed, ("greenlet", "rocksdict", "pyspark", "pyspark.sql.d
 
 # No deadline: a first call may compile, import or start a JVM, and CI has two busy cores.
 # Everybody's run draws the same examples, and so does CI's: what a change did not break stays green.
-settings.register_profile("default", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("default", deadline=None, max_examples=20, derandomize=True)
 # For what is looked at beside the results, such as coverage: `scripts/coverage`.
 settings.register_profile(
     "quick", deadline=None, max_examples=5, stateful_step_count=20, derandomize=True
@@ -146,45 +152,55 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out what is slow where `--quick` is asked for."""
+    """Leave out modules whose flag was not given, and what `--quick` is to be without."""
+    # Not skipped one by one: an import takes its time, too.
+    name = collection_path.name
+    if _lacks_flag(name, config):
+        return True
     if not config.getoption("--quick"):
         return None
     place = collection_path.as_posix().partition(f"{REPOSITORY.as_posix()}/tests/")[2]
-    name = collection_path.name
-    # Also what would be skipped, or run on Spark: an import takes its time, too.
-    return name.startswith(("test_spark_", *ON_REQUEST)) or f"{place}/".startswith(SLOW) or None
+    return name.startswith("test_spark_") or f"{place}/".startswith(SLOW) or None
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not spark"` is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what uses the `spark` fixture, directly or through another one; leave out what takes long."""
-    without_thorough = pytest.mark.skip(reason="takes long: give HYPOTHESIS_PROFILE=thorough")
-    thorough = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
-    if config.getoption("--quick"):
-        items[:] = [each for each in items if "spark" not in getattr(each, "fixturenames", ())]
+    left_out = [item for item in items if _is_left_out(item, config)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        without = set(left_out)
+        items[:] = [item for item in items if item not in without]
     for item in items:
-        if item.get_closest_marker("thorough") is not None and not thorough:
-            item.add_marker(without_thorough)
         classic = item.get_closest_marker("classic")
         if classic is not None and config.getoption("--connect"):
             item.add_marker(pytest.mark.skip(reason=classic.kwargs["reason"]))
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group(_session_of(item.path)))
-        else:
-            # One by one, xdist would count them all anew after each, and make fixtures twice.
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-        for begins, (option, what) in ON_REQUEST.items():
-            if item.path.name.startswith(begins) and not config.getoption(option):
-                item.add_marker(pytest.mark.skip(reason=f"would {what}: give {option}"))
 
 
-def _session_of(module: Path) -> str:
-    """Which of two sessions a module's tests run on, where two processes divide the tests.
+def _lacks_flag(module: str, config: pytest.Config) -> bool:
+    return any(
+        module.startswith(begins) and not config.getoption(option)
+        for begins, (option, _) in ON_REQUEST.items()
+    )
 
-    A test on Spark waits most of its time, so that two sessions fill two cores better than one.
-    """
-    return f"spark-{crc32(module.name.encode()) % 2}"
+
+def _is_left_out(item: pytest.Item, config: pytest.Config) -> bool:
+    """Whether this needs a flag or a profile that was not given, or a JVM with `--quick`."""
+    if _lacks_flag(item.path.name, config):
+        return True
+    if item.get_closest_marker("thorough") and os.environ.get("HYPOTHESIS_PROFILE") != "thorough":
+        # On another PySpark, or over Connect, those that tell most run however long they take.
+        is_asked_for = "telling" in config.option.markexpr and item.get_closest_marker("telling")
+        return not is_asked_for
+    return config.getoption("--quick") and "spark" in getattr(item, "fixturenames", ())
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """What this run leaves out, and how to ask for it."""
+    options = [option for option, _ in ON_REQUEST.values() if not config.getoption(option)]
+    return f"left out unless asked for (tests/README.md): {' '.join(options)}"
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
@@ -234,7 +250,7 @@ def spark(
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        patch.delenv("SPARK_HOME", raising=False)
+        patch.setenv("SPARK_HOME", str(spark_home(tmp_path_factory.mktemp("spark") / "home")))
         # collect() shows timestamps in the driver's own time zone, not in the session's.
         patch.setenv("TZ", "UTC")
         time.tzset()

@@ -319,7 +319,8 @@ def test_a_body_that_says_it_is_huge_is_refused_before_memory_is_taken(size):
     before = pa.total_allocated_bytes()
     with pytest.raises(CorruptStateError, match=f"{PLACE}: .* would be {size} decompressed"):
         read_segment(sealed(b"x" * 1000, packed=True, size=size), PLACE)
-    assert before == pa.total_allocated_bytes()
+    # Not the same number: what other tests left may be freed meanwhile.
+    assert pa.total_allocated_bytes() - before < 1_000_000
 
 
 @pytest.mark.parametrize("more", [1, 64, 1000])

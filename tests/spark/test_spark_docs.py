@@ -5,7 +5,8 @@ import pytest
 from doc_snippets import ROOT, blocks_of, pages_with, printed_of, run
 
 LONG = {
-    f"docs/how-to/{name}.md" for name in ("read-state", "ask-a-running-query", "write-side-outputs")
+    f"docs/how-to/{name}.md"
+    for name in ("read-state", "ask-a-running-query", "write-side-outputs", "recipes")
 }
 """What they show, tests of Spark see as well."""
 PAGES = [

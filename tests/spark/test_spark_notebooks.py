@@ -26,6 +26,7 @@ def outputs_of(cells):
     return [cell["outputs"] for cell in cells]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_shows_what_its_code_gives(path, runner, spark):
     """`python scripts/notebook.py examples/*.ipynb` writes it anew."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,20 @@ def is_installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
         return False
+
+
+def spark_home(folder: Path) -> Path:
+    """A home of Spark in a new folder, whose Python processes import PySpark as this one does.
+
+    The home in PySpark's package has it once more, as a zip without bytecode: every worker, and the
+    process that each start of a stream asks for its states, would compile it.  That would be half of
+    the time of most queries here.
+    """
+    [installed] = importlib.import_module("pyspark").__path__
+    folder.mkdir()
+    for each in ("bin", "data", "jars", "sbin"):
+        (folder / each).symlink_to(Path(installed, each))
+    return folder
 
 
 TOO_BUSY = "Python worker failed to connect back"

@@ -49,8 +49,9 @@ def _chained(df, second=None):
     return _process(aside, second or Relay(3), "two", max_parallelism=2)
 
 
-@passes_watermarks
 @pytest.mark.telling
+@pytest.mark.thorough
+@passes_watermarks
 def test_two_operators_give_what_they_give_element_by_element(spark, tmp_path):
     """Stopped on the way, and with other partitions in the session then: all that each could see is what it sees in harnesses behind each other."""
     feed = Feed(spark, tmp_path / "input", DDL)
@@ -101,6 +102,7 @@ def test_a_lost_phase_is_refused(spark, tmp_path):
         _process(first.where("n > 0"), Relay(3), "two")
 
 
+@pytest.mark.thorough
 @passes_watermarks
 def test_the_phase_is_in_every_output_and_is_found_there(spark, tmp_path):
     """As the column that was asked for, behind the columns of the output, in a stream as in a batch."""
@@ -137,6 +139,7 @@ def test_a_phase_that_cannot_be_one_is_refused(spark, tmp_path, options, rule):
         _process(_feed(spark, tmp_path).stream(), Relay(3), "one", **options)
 
 
+@pytest.mark.thorough
 def test_records_come_as_they_arrived_where_that_is_asked_for(spark, tmp_path):
     """In a stream and in a batch, although they have an event time."""
     feed = _feed(spark, tmp_path)

@@ -106,6 +106,7 @@ def in_turns(spark, directory, functions):
 
 
 @pytest.mark.telling
+@pytest.mark.thorough
 def test_both_kinds_of_functions_go_on_from_each_others_checkpoint(spark, tmp_path):
     """Rebuilt from the log and warm, with a TTL by event time that expires between batches."""
     feed, rows = in_turns(spark, tmp_path, [(InColumns, 1), (ByElement, 1), (InColumns, 2)])

@@ -22,6 +22,7 @@ pickle_by_value(__name__)
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
+@pytest.mark.thorough
 @pytest.mark.telling
 @passes_watermarks
 def test_two_streams_share_state_and_timers_over_restarts(spark, tmp_path):

@@ -274,6 +274,7 @@ def test_too_many_letters_fail_the_query(spark):
         by_number.collect()
 
 
+@pytest.mark.thorough
 def test_a_stream_of_few_records_that_all_raise_fails_soon(spark, tmp_path):
     """Its second micro-batch has the letters of the first, too; it is not committed."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)

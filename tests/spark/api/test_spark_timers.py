@@ -173,6 +173,7 @@ def test_a_batch_fires_every_timer_at_its_end(spark, tmp_path):
     assert [1, 1, 2] == sorted(value for row in flushes for value in row)
 
 
+@pytest.mark.thorough
 def test_timers_that_would_never_fire_are_refused_with_the_remedy(spark, tmp_path):
     """An event timer without an event time, and a processing timer in event-time mode, are HostErrors that name the argument."""
 

@@ -108,6 +108,7 @@ def expected(operator, feed):
 
 
 @pytest.mark.telling
+@pytest.mark.thorough
 def test_windows_go_on_after_a_restart(spark, tmp_path):
     """Sessions that merge, fire again for late elements, and send what is too late to a side output."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)

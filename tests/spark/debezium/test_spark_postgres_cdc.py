@@ -20,6 +20,7 @@ def postgres():
     return module
 
 
+@pytest.mark.thorough
 def test_the_view_of_a_captured_table_is_the_table(spark, postgres, tmp_path):
     """Row by row, after each of two rounds of transactions."""
     told = list(postgres.run(spark, tmp_path, rounds=2))

@@ -51,6 +51,7 @@ class Fragile(KeyedProcessFunction):
 
 
 @pytest.mark.telling
+@pytest.mark.thorough
 def test_after_a_failure_the_stream_goes_on_as_if_nothing_had_happened(spark, tmp_path):
     """A user's exception names function, key, element, time and cause; mended, the query gives what it would have given."""
     flag = tmp_path / "broken"

@@ -116,6 +116,7 @@ def test_a_checkpoint_is_read_in_a_session_of_the_other_format(spark, feed, tmp_
     assert (True in formats_of(checkpoint)[2]) == (written == "2")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(SPARK < (4, 2), reason="Spark reads only the session's format")
 def test_the_setting_of_the_session_is_left_alone_while_the_other_format_is_read(
     spark, feed, tmp_path
@@ -186,6 +187,7 @@ def test_a_query_restarted_in_the_other_format_is_refused_and_goes_on_in_its_own
         assert {111} == {row[1] for row in rows_of(drain(summed(feed), checkpoint))}
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(SPARK < (4, 1), reason="Spark has checksums of its own from 4.1 on")
 def test_a_bit_flipped_in_a_file_of_the_second_format_is_refused(spark, feed, tmp_path):
     """By Spark's own checksum, whatever Hadoop's files say: the tests leave those out."""

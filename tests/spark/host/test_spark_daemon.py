@@ -17,6 +17,7 @@ SUM = sum(range(200_000))
 
 
 @pytest.mark.telling
+@pytest.mark.thorough
 @pytest.mark.classic(reason="has a session of its own")
 @pytest.mark.usefixtures("spark")  # so that there is a JVM to start, and the marks of Spark's tests
 def test_workers_of_the_daemon_use_threads_and_draw_numbers_of_their_own(tmp_path: Path):

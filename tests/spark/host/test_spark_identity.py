@@ -86,6 +86,7 @@ def partitions(spark):
     spark.conf.set(_PARTITIONS, former)
 
 
+@pytest.mark.thorough
 def test_a_changed_max_parallelism_is_refused(spark, tmp_path):
     """Also where it is left out at the restart, and the key's group is none of the former; the former goes on."""
     feed = Feed(spark, tmp_path / "input", "key string")
@@ -154,6 +155,7 @@ def test_windows_over_everything_outlive_other_partitions(spark, tmp_path, parti
     assert [(2,)] == [*run(3, 100), *run(5, 200, 1_500)]
 
 
+@pytest.mark.thorough
 @passes_watermarks
 def test_an_event_time_that_is_dropped_is_refused_in_our_words(spark, tmp_path):
     """Spark's error, which no task of ours could raise, speaks of a timeMode; so it does of an operator that is gone."""

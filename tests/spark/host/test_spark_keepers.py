@@ -50,7 +50,10 @@ def counted(rows):
 
 @pytest.mark.telling
 @pytest.mark.classic(reason="over Connect Spark tells the tasks of foreachBatch no batch")
-@pytest.mark.parametrize("backend", [HashMapStateBackend, EmbeddedRocksDBStateBackend])
+@pytest.mark.parametrize(
+    "backend",
+    [HashMapStateBackend, pytest.param(EmbeddedRocksDBStateBackend, marks=pytest.mark.thorough)],
+)
 def test_a_partition_has_one_keeper_and_a_killed_one_loses_nothing(spark, tmp_path, backend):
     """The tasks of a partition are served by one process, which knows the task; another one goes on after it was killed."""
     feed = Feed(spark, tmp_path / "input", "key string")

@@ -127,6 +127,7 @@ class Counted(KeyedProcessFunction):
         yield value.key, self.count.value()
 
 
+@pytest.mark.thorough
 def test_a_batch_without_data_says_nothing_of_what_key_groups_hold(spark, tmp_path):
     """The last batch only moves the watermark: 0 entries would be wrong, and those of before are not known."""
     feed = Feed(spark, tmp_path / "input", SCHEMA)

@@ -129,6 +129,7 @@ def _number_batches(count):
     return [[(f"k{i % 7}", i * j % 4 + 1) for i in range(20)] for j in range(1, count + 1)]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not HAS_TRANSFORM_WITH_STATE, reason="PySpark 3.5 cannot read state")
 def test_the_state_of_a_batch_that_is_done_again_replaces_that_of_its_first_attempt(
     spark, tmp_path
@@ -148,6 +149,7 @@ def test_the_state_of_a_batch_that_is_done_again_replaces_that_of_its_first_atte
     assert _sums_kept(feed.elements()) == totals
 
 
+@pytest.mark.thorough
 def test_a_batch_whose_sink_failed_is_repeated_from_the_state_before_it(spark, tmp_path):
     """State committed by a batch that never became durable is not used when the batch is run again by the same plan."""
     feed = Feed(spark, tmp_path / "input", "key string, n int")
@@ -190,6 +192,7 @@ class Retyped(KeyedProcessFunction):
         yield ctx.get_current_key(), value.n
 
 
+@pytest.mark.thorough
 def test_state_that_does_not_fit_what_the_program_declares_is_refused_by_name(spark, tmp_path):
     """A changed type is an IncompatibleStateError; the old program goes on."""
     feed = Feed(spark, tmp_path / "input", "key string, n int")
@@ -226,6 +229,7 @@ class Shrinking(KeyedProcessFunction):
         yield value.key, self.count.value()
 
 
+@pytest.mark.thorough
 @pytest.mark.telling
 @reads_state
 def test_a_dropped_state_leaves_the_checkpoint_and_the_progress_tells_of_it(spark, tmp_path):

@@ -240,8 +240,6 @@ CELLS = [
         windowed(2),
         "keeps the windows, 'count windows of 3'",
     ),
-]
-MORE = [
     refused("key: order of its columns", "", "of two keys", counted(key=("n", "user")), KEYED),
     refused("key: type", "wider", "of two keys", _of_longs, KEYED),
     refused("key: names of its columns", "", "counts", _renamed, KEYED),
@@ -330,19 +328,12 @@ def checkpoints(spark, tmp_path_factory):
     return Checkpoints(spark, tmp_path_factory.mktemp("restarts"))
 
 
-@pytest.mark.xdist_group("restarts with another declaration")
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "cell",
     [
-        pytest.param(
-            cell,
-            id=str(cell),
-            marks=[
-                pytest.mark.restarts(cell.row, cell.answer),
-                *([] if cell in CELLS else [pytest.mark.thorough]),
-            ],
-        )
-        for cell in (*CELLS, *MORE)
+        pytest.param(cell, id=str(cell), marks=pytest.mark.restarts(cell.row, cell.answer))
+        for cell in CELLS
     ],
 )
 def test_a_stream_is_restarted_with_another_declaration(checkpoints, tmp_path, cell, request):

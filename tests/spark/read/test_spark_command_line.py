@@ -81,6 +81,7 @@ def test_a_key_is_got_of_a_checkpoint(lines, checkpoint):
     )
 
 
+@pytest.mark.thorough
 def test_a_healthy_checkpoint_passes_and_a_damaged_one_does_not(lines, checkpoint, tmp_path):
     """A byte of a file of the state is enough."""
     damaged = tmp_path / "damaged"

@@ -76,6 +76,7 @@ def checkpoint(visited):
     return visited[1]
 
 
+@pytest.mark.thorough
 def test_a_stream_lists_the_timers_of_a_key(visited):
     """As the harness does: those of this key, of all batches so far."""
     rows = sorted(tuple(row) for batch in visited[0].values() for row in batch)
@@ -127,6 +128,7 @@ def test_each_state_store_and_queue_of_timers_is_a_view_of_one_batch(spark, chec
 
 
 @pytest.mark.telling
+@pytest.mark.thorough
 def test_a_condition_on_all_key_columns_reads_one_key_group(spark, checkpoint, capsys):
     """Catalyst makes the key group of it, and decides by that what comes to Python at all."""
     create_state_views(spark, checkpoint, "pruned")

@@ -127,6 +127,7 @@ def texts(rows) -> list[str]:
     return sorted(f"{row[0]} {row[-1]}" for row in rows)
 
 
+@pytest.mark.thorough
 @passes_watermarks
 def test_history_and_then_a_stream_are_one_pass_through_the_stream(spark, tmp_path):
     """A chain with a session that the cut goes through; a file that comes while the batch is read is the stream's, and so is one between two starts."""

@@ -125,6 +125,7 @@ class Reminder(KeyedProcessFunction):
         yield ctx.get_current_key(), timestamp
 
 
+@pytest.mark.thorough
 def test_the_timers_of_a_savepoint_wake_groups_without_data(spark, tmp_path):
     """When the watermark reaches them."""
     reminding = KeyedProcessHarness(Reminder(), key_selector=lambda value: value.key)
@@ -143,6 +144,7 @@ def test_the_timers_of_a_savepoint_wake_groups_without_data(spark, tmp_path):
     assert [(f"k{number}", 1_000 + number) for number in range(5)] == fired
 
 
+@pytest.mark.thorough
 @reads_state
 def test_a_savepoint_changes_max_parallelism(spark, tmp_path):
     """As the error says that refuses to change it in a checkpoint; the keys are ints of 32 bits."""

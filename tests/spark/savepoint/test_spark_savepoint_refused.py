@@ -71,6 +71,7 @@ def test_timers_that_would_never_fire_are_refused(spark, tmp_path, n, remedy):
         key_by(stream, "key").process(Sum(), "key string, n long", from_savepoint=timed.snapshot())
 
 
+@pytest.mark.thorough
 @reads_state
 def test_what_cannot_be_read_is_a_clear_error(spark, tmp_path):
     """No checkpoint, another operator, another batch, an operator that is not ours."""

@@ -114,6 +114,7 @@ def contents(spark, checkpoint):
     return {name: sorted(map(repr, frame.collect())) for name, frame in found.items()}
 
 
+@pytest.mark.thorough
 def test_a_stream_begins_with_a_savepoint(spark, taken, tmp_path):
     """In another number of key groups, and with its timers."""
     _, savepoint = taken
@@ -209,6 +210,7 @@ def test_a_savepoint_is_replaced_when_asked(spark, taken):
     open_savepoint(savepoint).verify()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["plain/", "./a/../plain", "[1]{a,b} *?%41\\d"])
 def test_a_savepoint_is_where_its_path_says(spark, taken, tmp_path, monkeypatch, name):
     """Whatever Java's working directory is, and whatever is a pattern to Spark."""

@@ -93,6 +93,7 @@ class Local(KeyedProcessFunction):
 LOCAL = "id int, ms long, ts timestamp, aware timestamp, inner struct<ts: timestamp>, many array<timestamp>, seen string"
 
 
+@pytest.mark.thorough
 def test_timestamps_are_local_in_the_session_time_zone(spark, tmp_path):
     """A function sees local datetimes of the session's zone, and a local or an aware one it yields is the same instant again."""
     zone = spark.conf.get("spark.sql.session.timeZone")
