@@ -142,20 +142,14 @@ def floor_of(module: str) -> int:
     return SPARK.index(room) if room in SPARK else len(SPARK)
 
 
-def module_of(path: Path) -> str:
-    """The name of the module in a file, without the package's own: "" is the package."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def imported_names(source: str, package: str) -> Iterator[str]:
-    """The full dotted name of everything that the source of a module imports.
+def imported_names(tree: ast.Module, package: str) -> Iterator[str]:
+    """The full dotted name of everything that a module imports.
 
     Args:
-        source: The text of the module.
+        tree: The module.
         package: The full name of the package it is in, for relative imports.
     """
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -170,12 +164,12 @@ def imported_names(source: str, package: str) -> Iterator[str]:
                 yield f"{base}.{alias.name}" if is_module else base
 
 
-def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
-    """What the source of a module imports although it may not.
+def violations(module: str, tree: ast.Module, *, is_package: bool = False) -> list[str]:
+    """What a module imports although it may not.
 
     Args:
         module: Its name inside pyflinklike, such as "backends.heap".
-        source: Its text.
+        tree: Its source.
         is_package: Whether it is an `__init__.py`.
     """
     place = place_of(module)
@@ -184,7 +178,7 @@ def violations(module: str, source: str, *, is_package: bool = False) -> list[st
     full_name = f"pyflinklike.{module}".rstrip(".")
     package = full_name if is_package else full_name.rpartition(".")[0]
     found = []
-    for name in dict.fromkeys(imported_names(source, package)):
+    for name in dict.fromkeys(imported_names(tree, package)):
         top, _, inner = name.partition(".")
         found += _inside(module, *place, inner) if top == "pyflinklike" else _outside(module, top)
     return found
@@ -234,18 +228,22 @@ def _outside(module: str, package: str) -> list[str]:
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
-def test_a_module_imports_only_what_its_layer_may():
+@pytest.fixture(scope="module")
+def package():
+    """The package as the script reads it."""
+    return house.package_at(PACKAGE.parent)
+
+
+def test_a_module_imports_only_what_its_layer_may(package):
     """No module knows a layer above its own, nor a package that is not its business."""
     found = [
         violation
-        for path in MODULES
-        for violation in violations(
-            module_of(path), path.read_text("utf-8"), is_package=path.name == "__init__.py"
-        )
+        for module, source in package.sources.items()
+        for violation in violations(module, source.tree, is_package=package.is_folder(module))
     ]
 
     assert [] == found
-    assert len(MODULES) > 300
+    assert len(package.sources) > 300
 
 
 def test_every_directory_of_the_package_is_a_package():
@@ -284,14 +282,14 @@ def test_every_directory_of_the_package_is_a_package():
 )
 def test_a_planted_violation_is_found(module: str, source: str):
     """The checker sees every form in which an import can be written."""
-    assert len(violations(module, source)) == 1
+    assert len(violations(module, ast.parse(source))) == 1
 
 
 def test_a_relative_import_in_a_package_is_resolved_from_itself():
     """`.` in backends/__init__.py is pyflinklike.backends, not pyflinklike."""
-    source = "from .heap import X\nfrom ..spark import Y"
+    tree = ast.parse("from .heap import X\nfrom ..spark import Y")
 
-    assert len(violations("backends", source, is_package=True)) == 1
+    assert len(violations("backends", tree, is_package=True)) == 1
 
 
 @pytest.mark.parametrize(
@@ -314,13 +312,7 @@ def test_a_relative_import_in_a_package_is_resolved_from_itself():
 )
 def test_what_a_layer_may_import_is_not_reported(module: str, source: str):
     """The checker leaves alone what is allowed."""
-    assert violations(module, source) == []
-
-
-@pytest.fixture(scope="module")
-def package():
-    """The package as the script reads it."""
-    return house.package_at(PACKAGE.parent)
+    assert violations(module, ast.parse(source)) == []
 
 
 def test_the_package_has_no_circle(package):

@@ -65,6 +65,7 @@ def test_what_is_installed_already_is_not_installed_again(tmp_path):
     assert () == env._program.requirements
 
 
+@pytest.mark.thorough
 def test_a_later_file_replaces_an_earlier_one(given):
     """As in PyFlink."""
     env = StreamExecutionEnvironment.get_execution_environment(Configuration())

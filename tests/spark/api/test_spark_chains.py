@@ -69,6 +69,7 @@ def _unchanged(frames):
     yield from frames
 
 
+@pytest.mark.thorough
 @passes_watermarks
 def test_a_watermark_passes_through_operators_of_all_kinds(spark, tmp_path):
     """Spark's deduplication, ours that emits from timers alone, the user's own Python stage, and ours again: all have the watermark of the source, which has not passed on when the timers fire."""

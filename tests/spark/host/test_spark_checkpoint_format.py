@@ -104,7 +104,8 @@ def everything(spark, checkpoint):
 
 @pytest.mark.telling
 @pytest.mark.skipif(SPARK < (4, 2), reason="Spark reads only the session's format")
-@pytest.mark.parametrize("written", [pytest.param("1", marks=pytest.mark.thorough), "2"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("written", ["1", "2"])
 def test_a_checkpoint_is_read_in_a_session_of_the_other_format(spark, feed, tmp_path, written):
     """The checkpoint says its format; Spark's own reader goes by that of the session."""
     checkpoint = tmp_path / "c"

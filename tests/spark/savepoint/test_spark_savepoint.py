@@ -92,6 +92,7 @@ def test_a_harness_goes_on_from_the_savepoint_of_a_stream(spark, tmp_path):
     assert 0 < first.num_event_time_timers() == early.num_event_time_timers()
 
 
+@pytest.mark.thorough
 @pytest.mark.telling
 def test_a_stream_goes_on_from_the_snapshot_of_a_harness(spark, tmp_path):
     """Over another backend and max_parallelism, with timers in groups without data; once, whatever restarts."""
