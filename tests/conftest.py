@@ -203,6 +203,19 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"left out unless asked for (tests/README.md): {' '.join(options)}"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `loadgroup` divide whole files, and give one process all of Spark's, which starts slowly."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "spark" if "/test_spark_" in file else file
+
+    return ByFile(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     """Run a test again whose worker had no time to start, and say so: the machine did too much else."""
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
