@@ -37,7 +37,7 @@ if not is_installed("pyspark"):
         "faults/*",
         "cluster/*",
         "connect/*",
-        "demo/test_flights.py",
+        "demo/test_spark_flights.py",
     ]
 # Python data sources came with PySpark 4.0.
 if not (is_installed("confluent_kafka") and is_installed("pyspark.sql.datasource")):

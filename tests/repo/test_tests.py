@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -67,6 +68,19 @@ def test_a_module_has_a_name_of_its_own():
     names = Counter(path.stem for path in bare if path.name != "conftest.py")
 
     assert [] == [name for name, count in names.items() if count > 1]
+
+
+def test_a_module_whose_tests_need_a_session_says_so_in_its_name():
+    """`--quick` is without them, and one process of two has all of them."""
+    needing = re.compile(r"^def test_\w+\([^)]*\bspark\b", re.MULTILINE)
+    kinds = ("test_spark_", "test_jobs_", "test_connect_", "test_cluster_", "test_brokers_")
+    tests = [path for path in MODULES if path.name.startswith("test_")]
+
+    assert [] == [
+        path.name
+        for path in tests
+        if not path.name.startswith(kinds) and needing.search(path.read_text())
+    ]
 
 
 def test_no_test_sleeps():

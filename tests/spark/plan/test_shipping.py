@@ -14,8 +14,6 @@ from pyflinklike.errors import SparkSetupError
 from pyflinklike.spark._plan.session import (
     check_python,
     link_python,
-    prepare_workers,
-    reach_driver_worker,
 )
 
 PYTHON = "./environment/bin/python"
@@ -121,14 +119,6 @@ def test_a_python_that_got_pyflinklike_meanwhile_is_taken(tmp_path, monkeypatch)
         check_python(python, {})
     (tmp_path / "pyflinklike.py").touch()
     check_python(python, {})
-
-
-def test_a_session_to_which_nothing_was_shipped_is_left_as_it_is(spark):
-    """Workers with another environment are other workers, and would be started anew."""
-    before = dict(spark.sparkContext.environment)
-    prepare_workers(spark)
-    reach_driver_worker(spark)
-    assert before == spark.sparkContext.environment
 
 
 def test_a_local_python_that_will_not_do_is_refused_with_what_to_set(tmp_path, monkeypatch):

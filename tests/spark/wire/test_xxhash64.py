@@ -4,10 +4,7 @@
 That Spark's `xxhash64` gives the same is tested beside a session, in `test_jobs_key_route`.
 """
 
-from collections import Counter
-
 import pytest
-from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from pyflinklike.errors import IncompatibleStateError
@@ -86,14 +83,3 @@ def test_each_key_group_has_a_number_of_its_own(max_parallelism):
 
     assert list(range(max_parallelism)) == [index_of(each, max_parallelism) for each in ids]
     assert max_parallelism == len(set(ids))
-
-
-@pytest.mark.parametrize("partitions", [2, 8, 16])
-def test_partitions_get_equal_shares(spark, partitions):
-    """Computed by Spark itself, for numbers of partitions that divide that of key groups."""
-    frame = spark.createDataFrame([(each,) for each in group_ids(128)], "id int")
-    placed = frame.repartition(partitions, "id").select(F.spark_partition_id())
-
-    assert [128 // partitions] * partitions == list(
-        Counter(row[0] for row in placed.collect()).values()
-    )
