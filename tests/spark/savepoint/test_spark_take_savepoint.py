@@ -224,6 +224,7 @@ def test_a_savepoint_is_where_its_path_says(spark, taken, tmp_path, monkeypatch,
     )
 
 
+@pytest.mark.thorough
 def test_rows_that_the_driver_does_not_find_are_an_error(spark, taken, tmp_path):
     """Executors with disks of their own, or another default file system than Arrow's."""
     place, frames = savepoint_location_of(tmp_path / "here"), Savepoint.read(spark, taken[1]).only()
