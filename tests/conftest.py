@@ -208,6 +208,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `loadgroup` divide whole files, and give one process all of Spark's, which starts slowly."""
+    # xdist 3.8 writes a group into the name of a test, which pytest 9.2 does not let it change.
     from xdist.scheduler import LoadFileScheduling
 
     class ByFile(LoadFileScheduling):

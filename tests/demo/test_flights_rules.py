@@ -111,7 +111,7 @@ def test_every_silence_is_reported(harness):
     assert [("N1", 0), ("N1", 9 * DAY), ("N1", 20 * DAY)] == silences_of(harness)
 
 
-def test_spark_flights_at_one_time_leave_one_timer(harness):
+def test_flights_at_one_time_leave_one_timer(harness):
     """A timer is known by key and time."""
     fly(harness, (0, 0), (0, 0))
 
