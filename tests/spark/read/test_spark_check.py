@@ -153,7 +153,7 @@ def test_a_restart_is_explained(chain, capsys):
     told = {row["state"]: (row["outcome"], row["note"].partition(",")[0]) for row in rows}
     assert {
         "all": ("left over", "stays in the log as it is"),
-        "last": ("same", f"TTL of {HOUR} ms"),
+        "last": ("same", "TTL of 1 hour"),
         "timers": ("same", "5 registered"),
     } == told
     assert 0 == code
