@@ -73,8 +73,8 @@ def test_clearing_is_repeated(groups):
 
 
 def test_the_next_task_has_other_rules(groups):
-    """What the former one did is not repeated in it."""
-    groups.give(("low", 1))
+    """What the former one did is not repeated in it, nor in key groups that it did not have."""
+    groups.give(("low", 1), groups=groups.states[:1])
     groups.operator.end_task()
     groups.give(("low", 2), ("high", 9))
 
