@@ -16,6 +16,7 @@ from pyflinklike import (
     MapStateDescriptor,
     ReducingStateDescriptor,
     StateTtlConfig,
+    Time,
     Types,
     ValueStateDescriptor,
 )
@@ -38,7 +39,11 @@ def ttl_of(milliseconds: int | None) -> StateTtlConfig | None:
     """Without background cleanup, so that what is stored can be counted."""
     if milliseconds is None:
         return None
-    return StateTtlConfig.new_builder(milliseconds).disable_cleanup_in_background().build()
+    return (
+        StateTtlConfig.new_builder(Time.milliseconds(milliseconds))
+        .disable_cleanup_in_background()
+        .build()
+    )
 
 
 FILL = act("write", 1)

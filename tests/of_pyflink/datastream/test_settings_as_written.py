@@ -192,9 +192,12 @@ def test_a_retention_is_taken_in_any_case_and_by_its_older_methods():
     assert retention is env.get_checkpoint_config().get_externalized_checkpoint_retention()
 
     config = local().get_checkpoint_config()
-    config.enable_externalized_checkpoints(retention)
+    with pytest.warns(DeprecationWarning, match="is of Flink 1"):
+        config.enable_externalized_checkpoints(retention)
 
-    assert retention is config.get_externalized_checkpoint_cleanup()
+    with pytest.warns(DeprecationWarning, match="is of Flink 1"):
+        found = config.get_externalized_checkpoint_cleanup()
+    assert retention is found
     assert config.is_externalized_checkpoints_enabled()
     with pytest.raises(
         DeclarationTypeError, match="ExternalizedCheckpointRetention, got True; giv"
@@ -289,7 +292,9 @@ def test_generic_types_and_java_classes_are_kept_for_their_getters():
     config = ExecutionConfig()
     assert not config.has_generic_types_disabled()
 
-    config.disable_generic_types().register_pojo_type("a.B").register_kryo_type("a.C")
+    with pytest.warns(UserWarning, match="has no effect here: any object that pickles"):
+        config.disable_generic_types()
+    config.register_pojo_type("a.B").register_kryo_type("a.C")
     config.register_type_with_kryo_serializer("a.D", "a.E").add_default_kryo_serializer("F", "G")
 
     assert config.has_generic_types_disabled()
