@@ -71,7 +71,7 @@ class Relay(KeyedProcessFunction):
         self.sum.update((self.sum.value() or 0) + value.n)
         timers = ctx.timer_service()
         if value.n % 3:
-            timers.register_event_time_timer(self._due(ctx.timestamp() + value.n % 7, timers))
+            timers.register_event_time_timer(self._due(ctx.timestamp() + value.n % 7, ctx))
         if value.n % 2:
             yield self._traced(value.n, ctx.timestamp(), f"{value.trace}/element", ctx)
 
@@ -83,7 +83,7 @@ class Relay(KeyedProcessFunction):
             self.sum.clear()
         yield self._traced(total, timestamp, f"timer of {ctx.get_current_key()}", ctx)
 
-    def _due(self, time: int, timers: Any) -> int:
+    def _due(self, time: int, ctx: Any) -> int:
         return time
 
     def _traced(self, n: int, time: int, what: str, ctx: Any) -> tuple[Any, ...]:
@@ -120,8 +120,8 @@ def element(output: tuple[Any, ...]) -> tuple[Row, int | None]:
 class _Patient(Relay):
     """Whose timers wait for the next watermark: one that does not move fires none of two inputs."""
 
-    def _due(self, time: int, timers: Any) -> int:
-        later: int = timers.current_watermark() + 1
+    def _due(self, time: int, ctx: Any) -> int:
+        later: int = ctx.timer_service().current_watermark() + 1
         return max(time, later)
 
 
