@@ -109,7 +109,9 @@ def test_a_hot_key_that_is_divided_gives_the_same_windows(feed, tmp_path):
             "takes a WindowFunction",
         ),
         (
-            lambda keyed: keyed.window(EventTimeSessionWindows.with_gap(1)).trigger(NeverTrigger()),
+            lambda keyed: keyed.window(EventTimeSessionWindows.with_gap(1_000)).trigger(
+                NeverTrigger()
+            ),
             DeclarationTypeError,
             "does not support merging",
         ),
