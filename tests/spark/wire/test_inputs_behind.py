@@ -100,7 +100,7 @@ def ruled(number):
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("kind", [connected, ruled])
 @settings(max_examples=settings().max_examples // 4 + 1)
-@example(  # two timers of the first operator that fire one after the other
+@example(  # with `Relay` both keys have a timer at 12, and either may fire first
     batches=[([], [], 5), ([("a", 4, 5), ("b", 10, 2)], [], 5), ([], [("a", 1, 1)], 4)], groups=1
 )
 @given(batches=BATCHES, groups=st.sampled_from([1, 3]))
